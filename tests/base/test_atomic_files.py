@@ -206,10 +206,9 @@ def test_a_folder_whose_block_was_never_entered_goes_with_the_process(tmp_path):
     """An interruption between making and entering leaves nothing, whichever way a command ends."""
     code = (
         "import sys; from pathlib import Path; from hexveil.base import atomic_files\n"
-        "from hexveil.cli import endings\n"
         "block = atomic_files.temporary_folder(Path(sys.argv[1]) / 'run')\n"
         "assert block.__enter__().is_dir()\n"
-        "endings.leave(130)"
+        "sys.exit(130)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert done.returncode == 130

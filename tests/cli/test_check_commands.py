@@ -61,9 +61,6 @@ def test_wrong_use_is_a_sentence(here, call, refuse):
     assert {path.name for path in here.iterdir() if path.is_dir()} == {"map"}
 
 
-# ---- `hexveil dossier`: the text on stdout, in a file, or as sections ----
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Stand beside the folder of a release."""
@@ -72,32 +69,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_text_goes_to_stdout_or_into_a_file(folder, call, okay):
-    """Both are the same bytes; the file replaces one of its name."""
+def test_the_dossier_goes_to_stdout(folder, call, okay):
+    """As text, or as its sections."""
     said = okay("dossier map")
     assert re.match("# Privacy dossier of release [0-9a-f]{16}\n\n", said.out)
     assert "[to be filled in by the controller: " in said.out
-    (folder / "signed.md").write_text("old")
-    written = okay("dossier map --out signed.md")
-    assert "signed.md" in written.out
-    assert (folder / "signed.md").read_text() == said.out
-    assert call("verify map").code == 0
-
-
-@pytest.mark.parametrize(
-    ("out", "words"),
-    [
-        ("a.txt", "must name a file that ends in .md"),
-        ("gone/a.md", "there is no folder gone"),
-        ("map/a.md", "is in the release folder"),
-        ("dir.md", "is a folder"),
-    ],
-)
-def test_files_that_cannot_be_are_refused(folder, call, refuse, out, words):
-    """Each is one sentence and exit 2, and nothing is written."""
-    (folder / "dir.md").mkdir()
-    said = refuse("dossier map --out", out)
-    assert words in said.err
-    assert said.err.count("\n") == 1
-    assert said.out == ""
-    assert call("verify map").code == 0
+    assert json.loads(call("dossier map --json").out)["markdown"].startswith("# ")

@@ -1,8 +1,6 @@
 """`hexveil evaluate`: simulated cells in the open, own records stamped PRIVATE."""
 
-import csv
 import json
-import stat
 
 import pytest
 
@@ -51,35 +49,17 @@ def test_json_has_the_rows(here, call):
         (name, loss) for name in ("Levy(gamma=0.1)", "Baseline()") for loss in (0.5, 1.0, 4.0)
     ]
     assert "private" not in said
-    assert said["files"] == []
     assert one == same
     assert one != other
 
 
-def test_simulated_results_are_written_in_the_open(here, okay):
-    """The table has a plain name, and no word of privacy."""
-    said = okay(SIMULATED, QUICK, "--epsilon 1,2 --out new/study")
-    assert names(here / "new" / "study") == ["evaluate.csv"]
-    with (here / "new" / "study" / "evaluate.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert set(rows[0]) == {"mechanism", "epsilon", "mae", "standard_error", "trials"}
-    assert "evaluate.csv" in said.out
-
-
 @pytest.mark.slow
 def test_own_records_are_stamped_everywhere(here, okay):
-    """PRIVATE stands in the file's name and first line, and the file is the owner's alone."""
-    said = okay(OWN, QUICK, "--out study")
+    """PRIVATE stands before and after the table; nothing is written."""
+    said = okay(OWN, QUICK)
     assert said.out.splitlines()[0] == STAMP
     assert NOT_COVERED in " ".join(said.out.split())
-    folder = here / "study"
-    assert names(folder) == ["PRIVATE-evaluate.csv"]
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
-    first, header, *rows = (folder / "PRIVATE-evaluate.csv").read_text().splitlines()
-    assert first == f"# {STAMP} {NOT_COVERED}"
-    assert header.startswith('"mechanism"')
-    assert len(rows) == said.out.count("±") - 1  # one stands in the heading
-    assert not (here / "ledger.sqlite").exists()
+    assert names(here) == ["buses.parquet", "counts.json", "run.toml"]
 
 
 USERS_AND_VALUES = "user,value\n" + "".join(

@@ -94,14 +94,7 @@ def test_what_is_not_found_is_a_gap(here, call):
 
 DOUBTFUL = {
     "unusual names": "who,what,amount\na,b,1\n",
-    "one usual name": "kr7731,bus,north\nkr7732,bus,3\n",
-    "names and no rows": "bus,speed,line\n",
-    "rows without a number": "bus,line,speed\na,b,fast\n",
-    "a number in a name": "bus,speed,kr7731\na,1,b\n",
     "NDJSON": '{"bus": "kr7731", "speed": 31.5}\n' * 2,
-    "keys and values": "bus=kr7731,speed=31.5\nbus=kr7732,speed=28\n",
-    "currency": "kr7731,bus,$31\nkr7732,bus,$28\n",
-    "another separator": "bus~speed~line\na~1~x\n",
 }
 
 

@@ -57,7 +57,7 @@ def test_both_numbers_are_shown(here, call):
         "Left               1.5, for every unit",
         "Lifetime total     0.5 (probability factor 1.65), for an owner present",
         "Units              2 with a privacy loss, 0 exhausted",
-        "Releases           1 marked",
+        "Releases           1 unfinished (hexveil ledger resolve lists them)",
     ):
         assert line in said
     (one,) = told(call, "show", "ledger.sqlite")["accounts"]

@@ -54,26 +54,6 @@ def test_a_plan_needs_a_price(here, refuse):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("option", "needs"),
-    [
-        ("--set plan.target_error=2%", "epsilon, not target_error."),
-        ("--set plan.method=equal-split", 'method "joint", not "equal-split".'),
-        ("--set plan.objective=max", 'objective "mean".'),
-    ],
-)
-def test_it_says_why_there_can_be_no_private_interval(here, call, option, needs):
-    """Where "auto" has nothing to choose from, the plan and the release say so."""
-    said = call("plan run.toml --set plan.clipping_range=auto", option)
-    told = f'the bounds, although clipping_range is "auto": a private range needs {needs}'
-    assert told in " ".join(said.out.split())
-    if "objective=max" in option:  # said by one function for all reasons
-        done = call("release run.toml --set plan.clipping_range=auto --out told", option)
-        assert told in " ".join(done.out.split())
-    assert "although clipping_range" not in call("plan run.toml", option).out
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("goal", ["--epsilon 0.0001", "--set plan.target_error=40"])
 def test_a_plan_of_constants_costs_nothing(here, okay, goal):
     """Where no reading is used no factor and no month are told, and a release books nothing."""
@@ -101,13 +81,13 @@ def test_paths_of_options_start_where_they_are_typed(here, call, okay, monkeypat
 
 
 @pytest.mark.slow
-def test_estimators_of_each_column_are_compared(here, call):
-    """Of shares each way to measure them, for each column."""
+def test_methods_of_each_column_are_compared(here, call):
+    """Each value column has its table, at its own loss."""
     table = pq.read_table(here / "buses.parquet")
     pq.write_table(table.append_column("delay", table["speed"]), here / "buses.parquet")
-    columns = "--value speed --value delay --epsilon 9 --set plan.statistics=p50"
+    columns = "--value speed --value delay --epsilon 9"
     found = json.loads(call("plan run.toml", columns, "--compare --json").out)["columns"]
-    assert [len(one["estimators"]) for one in found.values()] == [2, 2]
+    assert [len(one["methods"]) for one in found.values()] == [5, 5]
     shown = call("plan run.toml", columns, "--compare").out
     assert shown.count("at its own loss or targets:") == 2
-    assert shown.count("(chosen)") == 2
+    assert call("plan run.toml", columns, "--set plan.statistics=p50 --compare").code == 2

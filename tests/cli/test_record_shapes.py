@@ -1,7 +1,6 @@
 """Shapes that people have, from their files to the grids of the fleet: all are the same records."""
 
 import csv
-import json
 import tomllib
 from datetime import datetime
 
@@ -12,9 +11,6 @@ import pytest
 from cli.conftest import city
 
 ROWS = city(30).to_pylist()
-COMMON = "--bounds 0,65 --resolution 6 --timezone Asia/Kolkata"
-NAMED = "--user bus --value speed"
-APART = "--lat lat --lon lon"
 
 
 def seconds(row):
@@ -25,11 +21,6 @@ def seconds(row):
 def without(row, *names):
     """Return a record without some fields."""
     return {name: value for name, value in row.items() if name not in names}
-
-
-def lines(path, rows):
-    """Write records as documents, one a line."""
-    path.write_text("\n".join(json.dumps(row) for row in rows))
 
 
 def text(path, rows):
@@ -59,11 +50,6 @@ def halved(days="%Y-%m-%d", kind=str):
         clock = at.time() if kind is None else at.strftime("%H:%M:%S")
         rows.append({**without(row, "time"), "date": day, "time": clock})
     return rows
-
-
-TIME = (NAMED, APART, "--time time")
-HALVES = (NAMED, APART, "--time date --time time")
-NESTED = {"sent": 1, "data": {"vehicles": ROWS}}
 
 
 # ---- drafts ----
@@ -121,20 +107,3 @@ def test_a_draft_pairs_dates_with_times_of_day(here, call):
     assert draft["columns"]["time"] == ["date", "time"]
     # The first of January: either is the month.
     assert draft["format"]["time_format"] == "FILL IN"
-
-
-@pytest.mark.slow
-def test_a_draft_can_be_released(here, call, okay):
-    """It names a folder, a ledger and a data set."""
-    rows = [{**without(r, "speed"), "Speed (km/h)": r["speed"]} for r in city(400).to_pylist()]
-    parquet(here / "fleet.parquet", rows)
-    said = call("inspect fleet.parquet --init")
-    draft = said.out.replace('bounds = "FILL IN"', "bounds = [0, 65]").replace(
-        'timezone = "FILL IN"', 'timezone = "Asia/Kolkata"'
-    )
-    (here / "draft.toml").write_text(draft)
-    assert tomllib.loads(draft)["ledger"]["dataset"] == "fleet"
-    okay("release draft.toml")
-    # The unit is said once.
-    assert "(km/h) in km/h" not in (here / "map" / "report.html").read_text()
-    assert "(km/h) (km/h)" not in (here / "map" / "README.txt").read_text()

@@ -27,7 +27,7 @@ def test_records_are_written(here, call):
     text = " ".join(said.out.split())
     assert "the records belong to nobody" in text
     assert f"{table.num_rows:,} records of 25 buses, 2 days from 2024-01-01" in text
-    assert "hexveil inspect city.parquet --user license_plate" in text
+    assert "hexveil map city.parquet" in text
     assert max(map(len, said.out.splitlines())) <= 100
     assert [path.name for path in here.iterdir()] == ["city.parquet"]
 

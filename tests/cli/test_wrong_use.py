@@ -22,7 +22,6 @@ plan records.csv --set plan.method=magic | --set plan.method must be one of
 plan records.csv --repeats keep | No such option '--repeats': write --set read.repeats=VALUE
 plan run.toml --save nowhere/deep | the folder nowhere/deep cannot be made
 plan run.toml --save . | exists; a saved plan is never changed
-plan run.toml --set plan.statistics=p50,median | statistics must be some of
 plan run.toml --set plan.statistics=share<10 --set plan.weights=3 | must be one number per kind
 plan run.toml --set plan.statistics=mean --set plan.estimator=bins | estimator \(in \[plan\]\) goes
 plan run.toml --set plan.statistics=p50 --set plan.method=per-cell | no meaning with quantiles
@@ -31,13 +30,7 @@ inspect --sql spark | source is needed
 release run.toml --set source=none-*.parquet | none-\*\.parquet
 release run.toml --user bsu | user.*'bsu'.*did you mean 'bus'
 release run.toml --value sped | value.*'sped'.*did you mean 'speed'
-release run.toml --bounds 65,0 | bounds must run from the smaller
-release run.toml --bounds 5 | bounds must be a pair
-release run.toml --set values.quantum=2 | 65 is not a multiple of the quantum
-release run.toml --epsilon 0 | epsilon must be positive and finite, got 0
 release run.toml --timeslot 1h --timezone Asia/Calcuta | did you mean 'Asia/Calcutta'
-release run.toml --resolution 16 | resolution must be from 0 to 15, got 16
-release run.toml --set select.box=50,10,51,11 | box
 release run.toml --set select.min_users=1000 | no cell.*min_users
 release run.toml --out run.toml/map | run\.toml/map
 release run.toml --out . | exist
@@ -45,7 +38,6 @@ release run.toml --set plan.mechanism=Levi | there is no 'Levi'; available: Base
 release run.toml --from-plan none | none is not a folder
 release run.toml --set read.privacy_unit=person | unit
 release run.toml --set release.context=roads.geojson | context.*roads.geojson
-release run.toml --set ledger.budget=0 | budget must be positive
 release run.toml --ledger run.toml | run.toml
 release run.toml --epsilon 0.01 | nothing was spent: this grid is too fine
 publish run.toml | name a day \(--date\), or the first and the last
@@ -62,23 +54,12 @@ evaluate --counts counts.json | --counts needs --values
 evaluate --counts counts.json --values normal:20,10 | --counts needs --bounds
 SIMULATED --cell 0 | --counts and --cell cannot be combined
 SIMULATED --mechanism Laplace | there is no 'Laplace'; available:
-SIMULATED --mechanism exit() | there is no 'exit'
-SIMULATED --epsilon 0 | epsilon must be positive
-SIMULATED --epsilon , | epsilons must be a list of at least one, got none
-SIMULATED --trials 1 | trials must be a whole number of at least 2
 SIMULATED --trials x | --trials
-SIMULATED --values cauchy:1 | values must be one of
 SIMULATED --counts none.json | there is no file
-SIMULATED --out counts.json | is a file; name a folder
 evaluate run.toml --cell 9 | there is no cell
 simulate | --out
 simulate --vehicles cars --out a.parquet --streets b.geojson | leave --streets out
 simulate --vehicles ships --out a.parquet | --vehicles
-simulate --out city.txt | must end in .parquet
-simulate --out no/city.parquet | there is no folder no
-simulate --out city.parquet --users 0 | users must be a whole number from 1
-simulate --out city.parquet --start monday | start must be a date
-simulate --out city.parquet --interval 1d | interval must be
 simulate --out city.parquet --streets ./city.parquet | name the same file
 simulate --out city.parquet --streets no/streets.geojson | there is no folder no
 ledger show gone.sqlite | gone.sqlite; hexveil ledger init makes one
@@ -92,7 +73,6 @@ ledger resolve book.sqlite --abandon a | 0 unfinished releases
 ledger set-budget book.sqlite 3 | --dataset\) is needed
 ledger set-budget book.sqlite 3 --dataset trams | it knows buses
 ledger set-budget book.sqlite none --dataset buses | budget
-ledger init book.sqlite --dataset b --budget 1 --window year | year
 ledger init new.sqlite | dataset \(in \[ledger\], or --dataset\) is needed
 ledger init book.sqlite --dataset trams | name its budget
 """

@@ -20,7 +20,7 @@ from hexveil.ledger.databases import MEMORY, transaction
 from hexveil.ledger.tables import metadata
 from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, hash_losses, make_key
 
-DERIVED = ("hexveil_accounts", "hexveil_datasets", "hexveil_balances", "hexveil_totals")
+DERIVED = ("hexveil_balances",)
 
 
 @dataclass

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 import hexveil as hv
 from hexveil.ledger import databases
 from hexveil.ledger.databases import connect, transaction
-from hexveil.ledger.tables import datasets
+from hexveil.ledger.tables import journal
 from ledger.books import schema, spend
 
 THIRD = Fraction(1, 4)
-ROW = {"dataset": "d", "account": "a"}
+ROW = {"entry": 7, "row": b""}
 
 
 def open_ledger(url, **options):
@@ -45,7 +45,7 @@ def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
     try:
         ledger = open_ledger(tmp_path / "ledger.sqlite")
         with transaction(ledger._engine) as connection:
-            connection.execute(sa.insert(datasets).values(**ROW))
+            connection.execute(sa.insert(journal).values(**ROW))
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     finally:
         os.umask(before)
@@ -53,11 +53,10 @@ def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
     assert modes == dict.fromkeys(names, 0o600)
 
 
-@pytest.mark.parametrize("url", ["l.sqlite", "sqlite:///l.sqlite"])
-def test_a_relative_ledger_stays_where_it_was(tmp_path, monkeypatch, url):
+def test_a_relative_ledger_stays_where_it_was(tmp_path, monkeypatch):
     """Moving to another folder between two bookings does not split the ledger."""
     monkeypatch.chdir(tmp_path)
-    ledger = open_ledger(url)
+    ledger = open_ledger("l.sqlite")
     book(ledger, "a")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -69,13 +68,15 @@ def test_a_relative_ledger_stays_where_it_was(tmp_path, monkeypatch, url):
 @pytest.mark.parametrize(
     ("url", "error", "said"),
     [
-        ("sqlite://", hv.InputError, "must be a file"),
-        ("sqlite:///:memory:", hv.InputError, "must be a file"),
-        ("sqlite:///file:x?uri=true", hv.InputError, "must be a file"),
-        ("://", hv.InputError, "address is not usable"),
-        ("sqlite+nothing:///ledger.sqlite", hv.InputError, "address is not usable"),
-        ("postgresql://host:port/name", hv.InputError, "address is not usable"),
-        ("mysql://host/db", hv.InputError, "an SQLite file or a PostgreSQL database, not a"),
+        *(
+            (url, hv.InputError, "address is not usable")
+            for url in (
+                "sqlite:///l.sqlite",
+                "://",
+                "postgresql://host:port/name",
+                "mysql://host/db",
+            )
+        ),
         (".", hv.InputError, "is a folder"),
         ("none/ledger.sqlite", hv.InputError, "does not exist"),
         ("notes.txt", hv.InputError, "is not a ledger"),
@@ -110,19 +111,6 @@ def test_another_programs_database_gets_no_table_of_ours(tmp_path, table, said):
     connection.close()
 
 
-def test_a_corrupt_file_is_a_storage_error(tmp_path):
-    """A ledger whose pages are damaged is one sentence, not a traceback of the database."""
-    path = tmp_path / "ledger.sqlite"
-    book(open_ledger(path))
-    data = bytearray(path.read_bytes())
-    data[100:4096] = os.urandom(3996)
-    path.write_bytes(data)
-    with pytest.raises(hv.StorageError, match="nothing was published") as error:
-        open_ledger(path).entries()
-    assert error.value.exit_code == 1
-    assert error.value.__suppress_context__
-
-
 def spoil(path):
     """Write something else into the file."""
     path.write_text("not a database" * 100)
@@ -155,24 +143,6 @@ def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     other.execute("ROLLBACK")
     other.close()
     assert book(ledger).cost == THIRD
-
-
-def test_an_error_of_the_database_leaves_nothing_and_frees_the_lock(place):
-    """The database itself refuses a second row of the same key, in one line, and goes on."""
-    engine = place.open()._engine
-    with transaction(engine) as connection:
-        connection.execute(sa.insert(datasets).values(**ROW))
-
-    def twice():
-        with transaction(engine) as connection:
-            connection.execute(sa.insert(datasets).values(dataset="e", account="a"))
-            connection.execute(sa.insert(datasets).values(**ROW))
-
-    with pytest.raises(hv.StorageError, match=r"(?i)unique") as error:
-        twice()
-    assert "\n" not in str(error.value)
-    with transaction(engine) as connection:
-        assert len(connection.execute(sa.select(datasets)).all()) == 2
 
 
 def test_every_commit_reaches_the_disk(tmp_path):

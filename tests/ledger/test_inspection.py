@@ -17,7 +17,7 @@ def test_an_overview_is_every_account(place):
     publish(buses, "r1", {"a": "0.5", "b": "0.25"})
     publish(trams, "r2", {"a": "0.25"})
     found = inspection.overview(ferries._engine)
-    assert [(one.account.name, one.datasets) for one in found.accounts] == [
+    assert [(one.account.name, one.account.datasets) for one in found.accounts] == [
         ("buses", ("buses", "trams")),
         ("ferries", ("ferries",)),
     ]

@@ -64,18 +64,6 @@ def test_a_stopped_server_cannot_be_reached(own, place):
     assert book.verify().problems == ()
 
 
-def test_a_statement_that_runs_long_is_ended_by_the_server(place):
-    """The server itself ends it, and says why."""
-    engine = place.open()._engine
-    with (
-        pytest.raises(hv.StorageError, match="statement timeout"),
-        transaction(engine) as connection,
-    ):
-        connection.exec_driver_sql("SELECT pg_sleep(60)")
-    with transaction(engine) as connection:
-        assert connection.exec_driver_sql("SELECT 1").scalar() == 1
-
-
 def test_every_transaction_has_limits(place):
     """A statement, a wait for a lock and an idle transaction all have an end at the server."""
     engine = place.open()._engine

@@ -10,7 +10,7 @@ from hexveil.cli.commands import ledger_command
 from hexveil.cli.formatting import text_of
 from hexveil.ledger import inspection
 from hexveil.ledger.databases import connect_existing
-from hexveil.ledger.promises import BudgetText, affordable_epsilon, shown_epsilon
+from hexveil.ledger.promises import affordable_epsilon, shown_epsilon
 from ledger.books import losses
 
 DELTA = Fraction(1, 10**6)
@@ -93,7 +93,6 @@ def test_conversions_of_an_account_are_on_the_safe_side():
         assert calibrated_square(shown * Fraction("1.0001"), DELTA) * 10**12 >= parts
     assert (affordable_epsilon(-3, DELTA), shown_epsilon(0, DELTA)) == (0, 0)
     assert shown_epsilon(2**62, DELTA) > 10**6
-    assert BudgetText.parse(BudgetText(Fraction(3), Fraction(1, 3)).text).delta == Fraction(1, 3)
 
 
 # ---- Names of accounts: a slip in a name opens no fresh budget, and a new account says that it
@@ -131,6 +130,3 @@ def test_data_sets_of_one_account_may_have_similar_names(tmp_path):
         opened(tmp_path, "trams", account="City")
     with pytest.raises(hv.InputError, match=r"knows '[bB]uses'"):
         opened(tmp_path, "BUSES")
-
-
-# ---- Windows of a budget, and a clock that never goes back ----

@@ -19,10 +19,13 @@ search every 700 took a quarter of their loading."""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; 130 and one line if it was interrupted."""
-    from hexveil.cli import endings  # noqa: PLC0415  loading takes a moment
+    from hexveil.cli.endings import Watch  # noqa: PLC0415  loading takes a moment
 
-    with endings.watched() as watch:
+    watch = Watch().install()
+    try:
         return _run(arguments, watch)
+    finally:
+        watch.remove()
 
 
 def command() -> NoReturn:
@@ -31,13 +34,10 @@ def command() -> NoReturn:
     # Large solves take one thread each anyway (base/blas_threads.py). Those that OpenBLAS starts as
     # it is loaded wait actively for work, which took a tenth of a short command.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from hexveil.cli import endings  # noqa: PLC0415  loading takes a moment
+    from hexveil.cli.endings import Watch  # noqa: PLC0415  loading takes a moment
 
-    with endings.watched(is_process=True) as watch:
-        code = _run(None, watch)
-        # The work is done and has its code: a late signal must not change it.
-        endings.ignore()
-        endings.leave(code)
+    # Never removed: the work is done and has its code, which a late signal must not change.
+    sys.exit(_run(None, Watch().install()))
 
 
 def _run(arguments: Sequence[str] | None, watch: endings.Watch) -> int:

@@ -23,7 +23,7 @@ from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.optional_packages import extras_named
 from hexveil.cli import declarations
 from hexveil.cli.endings import CODE as INTERRUPTED
-from hexveil.cli.endings import STOPPED, UNEXPECTED, Failure, remedy
+from hexveil.cli.endings import STOPPED, UNEXPECTED, Failure
 from hexveil.cli.options import Declaration, command_of, write_sections
 from hexveil.config.fields import FIELDS, field_name
 
@@ -189,9 +189,9 @@ def _usage_failure(error: click.UsageError) -> Failure:
     name = getattr(error, "option_name", "").removeprefix("--").removeprefix("no-")
     field = next((field_name(*key) for key in FIELDS if key[1] == name.replace("-", "_")), "")
     if field:
-        return Failure("UsageError", f"{sentence}: write --set {field}=VALUE; {see}", see, 2)
+        sentence += f": write --set {field}=VALUE"
     joined = f"{sentence} {see.capitalize()}" if sentence.endswith("?") else f"{sentence}; {see}"
-    return Failure("UsageError", joined, see, 2)
+    return Failure("UsageError", joined, 2)
 
 
 def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
@@ -206,8 +206,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
         from hexveil.publishing.markup import clean  # noqa: PLC0415  where there is an error
 
         # Names of columns and files are in it, which others may have made to move the cursor.
-        message = clean(str(error))
-        failure = Failure(type(error).__name__, message, remedy(message), error.exit_code)
+        failure = Failure(type(error).__name__, clean(str(error)), error.exit_code)
         return failure.exit_code, failure
     except click.UsageError as error:
         return 2, _usage_failure(error)
@@ -221,8 +220,7 @@ def run(arguments: Sequence[str] | None = None) -> tuple[int, Failure | None]:
     except Exception as error:  # noqa: BLE001  the text of an unknown error may hold values
         if os.environ.get("HEXVEIL_DEBUG") == "1":
             traceback.print_exc()
-        message = UNEXPECTED.format(type(error).__name__)
-        return 1, Failure("UnexpectedError", message, remedy(message), 1)
+        return 1, Failure("UnexpectedError", UNEXPECTED.format(type(error).__name__), 1)
     # A command that returns nothing has succeeded.
     code = code if isinstance(code, int) else 0
     return code, STOPPED if code == INTERRUPTED else None

@@ -121,10 +121,9 @@ class DossierOptions(Declaration):
     """
 
     home = "hexveil.cli.commands.folder_command"
-    example = "hexveil dossier map --out dossier.md"
+    example = "hexveil dossier map > dossier.md"
 
     folder: Path
-    out: Path | None = None
 
 
 class CoarserOptions(Declaration):
@@ -188,7 +187,6 @@ class EvaluateOptions(RunDeclaration):
     epsilon: tuple[str, ...] = ()
     trials: int = 10000
     seed: int = 0
-    out: Path | None = None
 
 
 class SimulateOptions(Declaration):

@@ -8,24 +8,20 @@ private files back, and exits with 130. A library at work may turn the exception
 its own, or drop it, so each arrival is noted as well.
 
 Python takes a signal between two steps of the main thread, and a step can be one call into a
-library that runs for minutes. A second signal ends the process of a command that still unwinds.
+library that runs for minutes. A second signal ends what a command that still unwinds is doing.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
 
 
@@ -47,14 +43,11 @@ class Failure:
         "Interrupted", or "UnexpectedError".
     message : str
         One sentence: the expectation, the problem and the remedy.
-    hint : str
-        The remedy alone; "" where the message names none.
     exit_code : int
     """
 
     kind: str
     message: str
-    hint: str
     exit_code: int
 
     def show(self, *, as_json: bool) -> None:
@@ -67,25 +60,9 @@ class Failure:
         print(text, file=sys.stderr)  # noqa: T201  the one place
 
 
-def remedy(message: str) -> str:
-    """Return the advice in a message: its end, after a semicolon.
-
-    Examples
-    --------
-    >>> remedy("there is no file x.toml; check the name.")
-    'check the name.'
-    >>> remedy("interrupted.")
-    ''
-    """
-    for mark in ("; ", " needed: "):
-        if mark in message:
-            return message.rpartition(mark)[2]
-    return ""
-
-
 CODE = 130
 """Exit code of a command that was interrupted."""
-STOPPED = Failure("Interrupted", "interrupted.", "run the same command again.", CODE)
+STOPPED = Failure("Interrupted", "interrupted.", CODE)
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
@@ -97,16 +74,38 @@ second must not break the clearing up after the first."""
 class Watch:
     """Notes signals, and between `open` and `close` raises KeyboardInterrupt for them.
 
-    Where the command is a process of its own, a second signal ends it: a transaction of the ledger
-    is then undone, as by a kill.
+    Signals that are ignored from the start stay so: thus `nohup` works. In a thread there are none.
     """
 
-    def __init__(self, *, is_process: bool = False) -> None:
-        self.is_process = is_process
+    def __init__(self) -> None:
         self.arrived = False
         """Whether a signal has come."""
         self._closed = True
         self._raised = float("-inf")
+        self._previous: dict[int, Any] = {}
+
+    def install(self) -> Watch:
+        """Take the signals from here on, and return the watch."""
+        # Before the handlers: a signal in between must find its watch.
+        _watches.append(self)
+        if threading.current_thread() is threading.main_thread():
+            # A handler of another language, None here, could not be put back.
+            handlers = {number: signal.getsignal(number) for number in SIGNALS}
+            unwatched = (signal.SIG_IGN, None)
+            self._previous = {
+                n: handler for n, handler in handlers.items() if handler not in unwatched
+            }
+        for number in self._previous:
+            signal.signal(number, self.handle)
+        return self
+
+    def remove(self) -> None:
+        """Put the earlier handlers back."""
+        _watches.remove(self)
+        for number, handler in self._previous.items():
+            # A handler that a library has installed meanwhile stays.
+            if signal.getsignal(number) == self.handle:
+                signal.signal(number, handler)
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
         """Take a signal."""
@@ -115,9 +114,6 @@ class Watch:
         now = time.monotonic()
         if self._closed or now - self._raised < TOGETHER:
             return
-        if self.is_process and self._raised > float("-inf"):
-            STOPPED.show(as_json="--json" in sys.argv[1:])
-            leave(CODE)
         self._raised = now
         raise KeyboardInterrupt
 
@@ -135,57 +131,7 @@ class Watch:
 _watches: list[Watch] = []
 
 
-@contextmanager
-def watched(*, is_process: bool = False) -> Iterator[Watch]:
-    """Yield a watch over the signals that are not ignored; in a thread over none.
-
-    A signal that is ignored from the start stays so: thus `nohup` works.
-    """
-    watch = Watch(is_process=is_process)
-    previous = {}
-    if threading.current_thread() is threading.main_thread():
-        # A handler of another language, None here, could not be put back.
-        handlers = {number: signal.getsignal(number) for number in SIGNALS}
-        previous = {
-            number: handler
-            for number, handler in handlers.items()
-            if handler not in (signal.SIG_IGN, None)
-        }
-    # Before the handlers: a signal in between must find its watch.
-    _watches.append(watch)
-    for number in previous:
-        signal.signal(number, watch.handle)
-    try:
-        yield watch
-    finally:
-        watch.close()
-        _watches.remove(watch)
-        for number, handler in previous.items():
-            # A handler that a library has installed meanwhile stays.
-            if signal.getsignal(number) == watch.handle:
-                signal.signal(number, handler)
-
-
 def stop_if_asked() -> None:
     """Raise KeyboardInterrupt if a signal has come: also one that a library has swallowed."""
     if any(watch.arrived for watch in _watches):
         raise KeyboardInterrupt
-
-
-def ignore() -> None:
-    """Ignore the signals from here on: the process is ending, with the code of its work."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def leave(code: int) -> NoReturn:
-    """End the process with a code.
-
-    Python would take down every module first, which took a tenth of a short command. And it would
-    die of SIGINT where an interruption came while a library ran code of its own, although it has
-    been handled.
-    """
-    atexit._run_exitfuncs()  # noqa: SLF001  what `os._exit` leaves out
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

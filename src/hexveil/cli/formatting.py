@@ -129,7 +129,7 @@ def spent(spend: Spend) -> str:
 def budget_words(account: Account) -> str:
     """Return a budget, its unit and its window as text."""
     refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
-    return f"epsilon {account.limit.text} per {account.unit or 'unit'}, {refill}"
+    return f"epsilon {account.budget_text} per {account.unit or 'unit'}, {refill}"
 
 
 def new_account_row(book: Ledger | None) -> Row:

@@ -34,9 +34,10 @@ from hexveil.config import Run, arguments, load
 from hexveil.config.fields import option
 from hexveil.config.run_file import FILL_IN, checked, run_file_text
 from hexveil.config.run_file_template import draft_run_file
+from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, with_min_users
 from hexveil.planning.feasibility.prediction import ErrorPredictor
-from hexveil.planning.feasibility.recommendation import CommonGrid, choose, distinct
+from hexveil.planning.feasibility.recommendation import choose, distinct
 from hexveil.records.sources.schema_preview import SourceSchema, inspect_schema
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.moment_component import MomentComponent
 
 
@@ -214,23 +214,22 @@ def _declared(run: Run) -> list[Offer]:
     # Other grids with a mistake are left out: here it is refused.
     planned_release.plan_declared(run, planned_release.declare_run(run))
     plans = planned_release.comparable_plans(run)
-    grids = [CommonGrid.declared(plan.components) for plan in plans]
-    proposals = choose(grids)
+    proposals = choose(GridAssessment.on_paper(plan.single) for plan in plans)
     if not proposals:
         raise InputError(
             "nothing was spent: no grid is expected to say more than one number for the whole map. "
             "Declare a smaller area or a longer timeslot, or take a larger epsilon."
         )
     offers = []
-    for grid in dict.fromkeys(proposals.values()):
-        offer: Any = next(iter(grid.assessments.values()))
+    offer: Any
+    for offer in dict.fromkeys(proposals.values()):
         table, unit = offer.declared.facts.cells, offer.declared.facts.value_unit
         hexagon = np.unique(table.hexagon)
         offers.append(
             Offer(
                 grid_text.cell_fields(offer.grid),
                 _offer_words(offer, hexagon.size, unit, offer.declared.prediction.map.open_cells),
-                grid is proposals["balanced"],
+                offer is proposals["balanced"],
                 offer.baseline_error,
                 hexagon,
                 np.full(hexagon.size, offer.predicted_error),
@@ -294,27 +293,27 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     """Recognise the columns, ask what is open, propose grids, release, open the page."""
     _check_run(run, options)
     look = look_at_columns(run)
-    asked = drafted(run, look)
-    check_columns(asked)
-    unanswered = questions.open_questions(run, asked, look)
+    completed = drafted(run, look)
+    check_columns(completed)
+    unanswered = questions.open_questions(run, completed, look)
     _check_answers(unanswered, options)
     if not options.yes:
-        columns = recognised(asked).items()
+        columns = recognised(completed).items()
         _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
         _say("Promise", UNPROTECTED)
     for question in unanswered:
-        asked = _ask(asked, question)
-    destination(asked)
-    if arguments.has_places(asked) and "resolution" not in run.cells.explicit_fields():
-        asked = _on_proposed_grid(asked, is_asked=not options.yes)
-    if asked.fields() != run.fields():
-        asked = _saved(asked, options.save)
+        completed = _ask(completed, question)
+    destination(completed)
+    if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
+        completed = _on_proposed_grid(completed, is_asked=not options.yes)
+    if completed.fields() != run.fields():
+        completed = _saved(completed, options.save)
     if not options.yes:
-        text = f"Release it? It {price_words(asked)}"
+        text = f"Release it? It {price_words(completed)}"
         if not click.confirm(text, default=False, err=True):
             raise click.Abort
-    release(asked, declarations.ReleaseOptions(as_json=options.as_json))
-    page = Path(str(asked.release.out), "report.html")
+    release(completed, declarations.ReleaseOptions(as_json=options.as_json))
+    page = Path(str(completed.release.out), "report.html")
     if not options.as_json:
         formatting.print_rows([("Page", str(page))])
     if options.browser and not options.yes:

@@ -17,12 +17,10 @@ from hexveil.report.manifest_view import noun, unit_of_statistic
 from hexveil.report.promise_wording import promise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from hexveil.cli.formatting import Row
-    from hexveil.config import Run
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
@@ -90,22 +88,6 @@ def _average_errors(plan: MomentComponent | DistributionComponent, value_unit: s
     return "; ".join(texts)
 
 
-def estimator_rows(measurements: Sequence[ComparisonRow], unit: str) -> list[Row]:
-    """Return a row for each way to measure the distribution, at the same price."""
-    rows: list[Row] = []
-    for measurement in measurements:
-        errors = [
-            f"the {name} {measured(error, unit_of_statistic(name, unit))}"
-            for name, error in measurement.figures.items()
-            if name not in {"epsilon", "share"}
-        ]
-        errors.append(f"a share {measurement.figures['share']:.2g}")
-        mark = " (chosen)" if measurement.is_planned else ""
-        text = f"{FORMS[measurement.name]}{mark}: {', '.join(errors)} on average."
-        rows.append(("Or" if rows else "Measured", text))
-    return rows
-
-
 # ---- private presence: on paper, from declarations ----
 
 
@@ -171,7 +153,7 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
-        ("Useful cells" if plan.occupancy.n_cells > 1 else "Useful", _useful_cells(plan, unit)),
+        ("Useful cells", _useful_cells(plan, unit)),
         month_row(plan, facts),
     ]
 
@@ -207,11 +189,6 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
 def _useful_cells(plan: MomentComponent, unit: str) -> str:
     support = plan.support
     assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
-    if support.cells == 1:
-        verdict = "the cell is" if support.better else "the cell is not"
-        return (
-            f"{verdict} expected to beat a number named without records (assumed error {assumed})."
-        )
     return (
         f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
         f"cells (assumed error {assumed})."
@@ -297,28 +274,20 @@ def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # 
 
 def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
     """Return the price of a plan with noise, its parts, and the cost under naive accounting."""
-    unit, end = facts.privacy_unit, ", for the unit whom each costs most"
-    half = f"s lose at most {price(float(np.median(plan.losses())))}."
-    if plan.delta:
-        end += "; their squares of mu add up"
+    unit = facts.privacy_unit
     if isinstance(facts, ColumnFacts):
-        targets = "each value column costs the least that meets its own target errors."
-        half = f" Half of the {facts.n_units:,} {unit}{half}"
-        return [
-            ("Targets", targets if plan.requested_epsilon is None else None),
-            _price_row(plan, unit, ", for all value columns together", half),
-            _part_row(plan, plan.column_epsilons(), end),
-        ]
-    half = f" Half of the {unit}{half}"
-    divided = plan.single.component_epsilons()
-    if not divided:
+        whose, scope, losses = f"{facts.n_units:,} {unit}", "value columns", plan.column_epsilons()
+    else:
+        divided = plan.single.component_epsilons()
+        bins = " and bins of every cell" if divided and plan.estimator == "bins" else ""
+        losses = {_COMPONENTS[n] + bins * (n == "shape"): loss for n, loss in divided.items()}
+        whose, scope = unit, "statistics"
+    half = f" Half of the {whose}s lose at most {price(float(np.median(plan.losses())))}."
+    if not losses:
         return [_price_row(plan, unit, "", half), _naive_row(plan.single)]
-    bins = " and bins of every cell" if plan.estimator == "bins" else ""
-    losses = {_COMPONENTS[name] + bins * (name == "shape"): loss for name, loss in divided.items()}
-    return [
-        _price_row(plan, unit, ", for all statistics together", half),
-        _part_row(plan, losses, end),
-    ]
+    end = ", for the unit whom each costs most" + "; their squares of mu add up" * bool(plan.delta)
+    rows = [_price_row(plan, unit, f", for all {scope} together", half)]
+    return [*rows, _part_row(plan, losses, end)]
 
 
 def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
@@ -366,15 +335,6 @@ def _declared_rows(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[Ro
         rows.append(("Fleet", text))
     rows.append(_price_row(plan, unit, f"{together}, for any {unit}", "", "presence"))
     return rows if plan.is_single else [*rows, _part_row(plan, plan.column_epsilons())]
-
-
-def missing_range_row(run: Run, plan: Plan) -> Row:
-    """Return why clipping_range "auto" could not consider a private range; else an empty row."""
-    needs = plan.single.missing_range if plan.is_single else None
-    if run.plan.clipping_range != "auto" or needs is None:
-        return ("Clipping range", None)
-    text = f'the bounds, although clipping_range is "auto": a private range needs {needs}.'
-    return ("Clipping range", text)
 
 
 def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:

@@ -27,15 +27,10 @@ _REMEDY = (
 
 def find_problems(engine: Engine, folders: Sequence[Path]) -> list[str]:
     """Return a message for each release folder that disagrees with the ledger."""
-    sentences: list[str] = []
-    for folder in folders:
-        place = ledger_entry(folder)
-        if place is None:  # it cost nothing
-            continue
-        sentence = describe_problem(engine, str(folder), *place)
-        if sentence is not None:
-            sentences.append(sentence)
-    return sentences
+    places = {str(folder): ledger_entry(folder) for folder in folders}
+    # A release without a place cost nothing.
+    problems = (describe_problem(engine, name, *at) for name, at in places.items() if at)
+    return [problem for problem in problems if problem is not None]
 
 
 def describe_problem(engine: Engine, name: str, entry: int, chain: str) -> str | None:

@@ -172,14 +172,7 @@ def quote(text: str) -> str:
     """Return text as a string of TOML, without a character that is not seen."""
     # A string of JSON is one of TOML as well, but for characters that are not printable.
     quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(
-        char
-        if char.isprintable()
-        else f"\\u{ord(char):04x}"
-        if ord(char) < 65536
-        else f"\\U{ord(char):08x}"
-        for char in quoted
-    )
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in quoted)
 
 
 # ---- loading ----

@@ -6,45 +6,27 @@ What pins an account is stated once, when it is opened, and is checked at each l
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, get_args
 
 import sqlalchemy as sa
 
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import events
-from hexveil.ledger.events import LIFETIME, Window, append, read_head, window_of
+from hexveil.ledger.events import Window, append, read_head, window_of
 from hexveil.ledger.odometer import Odometer, owner_lifetime_bound
 from hexveil.ledger.promises import (
     PURE,
-    BudgetText,
     affordable_epsilon,
+    budget_parts,
     check_same_promise,
     shown_epsilon,
 )
-from hexveil.ledger.tables import accounts, datasets, totals
+from hexveil.ledger.tables import damaged
 from hexveil.ledger.unit_losses import NORMALISATION, Key
-
-_CODES, _ID_SPACE = "; missing values ", "; ids of "
-"""What precedes them in the text of a pinned unit; units of earlier versions lack both."""
-
-
-def split_pinned(text: str) -> tuple[str, str, str]:
-    """Return unit, id space and codes of missing readings from the text of a pinned unit.
-
-    Examples
-    --------
-    >>> split_pinned("user-day (UTC); missing values -1,9999; ids of bus")
-    ('user-day (UTC)', 'bus', '-1,9999')
-    >>> split_pinned("user")
-    ('user', '', '')
-    """
-    unit_and_codes, _, id_space = text.partition(_ID_SPACE)
-    unit, _, codes = unit_and_codes.partition(_CODES)
-    return unit, id_space, codes
 
 
 @dataclass(frozen=True)
@@ -69,6 +51,8 @@ class Account:
     id_space, missing_values : str
         Name of what an id names, and codes of missing readings ("none" without any); empty until a
         release says.
+    datasets : tuple of str
+        The data sets that spend from it.
     """
 
     name: str
@@ -80,29 +64,39 @@ class Account:
     delta: Fraction = PURE
     id_space: str = ""
     missing_values: str = ""
+    datasets: tuple[str, ...] = ()
 
     @property
-    def limit(self) -> BudgetText:
-        """The budget with its δ, as it is stored."""
-        return BudgetText(self.budget, self.delta)
+    def budget_text(self) -> str:
+        """The budget with its δ."""
+        suffix = f" at delta {decimal_text(self.delta)}" if self.delta else ""
+        return f"{decimal_text(self.budget)}{suffix}"
 
     @property
     def pico_epsilons(self) -> int:
         """The budget in 10^-12 of ε, or of squares of μ: rounded down, at most the largest loss."""
-        return self.limit.parts
+        return budget_parts(self.budget, self.delta)
 
-    @property
-    def pinned(self) -> dict[str, str]:
-        """The properties as the event and the table hold them."""
-        codes = f"{_CODES}{self.missing_values}" if self.missing_values else ""
-        id_space = f"{_ID_SPACE}{self.id_space}" if self.id_space else ""
-        return {
-            "unit": f"{self.unit}{codes}{id_space}",
-            "window": self.window,
-            "budget": self.limit.text,
-            "key": self.key,
-            "ids": self.ids,
-        }
+    def body(self, kind: events.Kind) -> dict[str, str]:
+        """Return the terms that an event of a kind holds."""
+        terms = {name: getattr(self, name) for name in TERMS[kind]}
+        return {name: decimal_text(t) if name in _NUMBERS else t for name, t in terms.items()}
+
+
+PINNED = ("unit", "id_space", "missing_values")
+"""Terms that the first release states which has them."""
+TERMS = {
+    "opened": (*PINNED, "window", "budget", "delta", "key", "ids"),
+    "budget": ("budget",),
+    "unit": PINNED,
+}
+"""Terms that an event holds, by its kind."""
+_NUMBERS = ("budget", "delta")
+
+
+def parse_terms(kind: events.Kind, body: Mapping[str, str]) -> dict[str, Any]:
+    """Return the terms that an event of a kind holds, as `Account` has them."""
+    return {n: Fraction(body[n]) if n in _NUMBERS else body[n] for n in TERMS[kind]}
 
 
 @dataclass(frozen=True)
@@ -125,10 +119,10 @@ class Spend:
         Number of units with a loss in the window.
     exhausted : int
         Number of units at the budget.
+    remaining : Fraction
+        Epsilon of one release that every unit can still take part in within the window.
     delta : Fraction
         0 for an account of pure promises; else every ε here is one at this δ.
-    unspent : Fraction
-        Under a δ, the ε of one release that every unit can still take part in; else 0.
     """
 
     budget: Fraction
@@ -138,16 +132,8 @@ class Spend:
     lifetime: Fraction
     units: int
     exhausted: int
+    remaining: Fraction
     delta: Fraction = PURE
-    unspent: Fraction = Fraction(0)
-
-    @property
-    def remaining(self) -> Fraction:
-        """Budget that every unit still has in the window, in epsilon; never below zero."""
-        if self.delta:
-            return self.unspent
-        # Negative after a budget was lowered below the spend.
-        return max(self.budget - self.window, Fraction(0))
 
 
 # ---- opening ----
@@ -194,7 +180,7 @@ def open_account(
     if pinned is None:
         name = terms.name or terms.dataset
         # Another data set may have opened the account before: then its budget is the shared one.
-        pinned = _select(connection, sa.select(accounts).where(accounts.c.account == name))
+        pinned = read_accounts(connection).get(name)
         is_new = pinned is None
         _check_names(
             connection, (terms.dataset, name), is_similar=is_new and not accept_similar_name
@@ -203,7 +189,6 @@ def open_account(
             pinned = _new_account(connection, name, terms, key)
         check_key(pinned, key)
         append(connection, "joined", account=name, dataset=terms.dataset)
-        connection.execute(sa.insert(datasets).values(dataset=terms.dataset, account=name))
     _check_same(pinned, terms, key)
     return pinned, is_new
 
@@ -217,9 +202,7 @@ def _new_account(connection: sa.Connection, name: str, terms: Terms, key: Key) -
         )
     window, delta = terms.window or "lifetime", terms.delta or PURE
     account = Account(name, "", window, terms.budget, key.fingerprint, delta=delta)
-    # The event first: tables are derived from events, and one transaction holds both.
-    append(connection, "opened", account=name, body=account.pinned)
-    connection.execute(sa.insert(accounts).values(account=name, **account.pinned))
+    append(connection, "opened", account=name, body=account.body("opened"))
     return account
 
 
@@ -231,13 +214,16 @@ def _check_names(connection: sa.Connection, names: Sequence[str], *, is_similar:
                 f"the name {new!r} begins or ends with a space; name {new.strip()!r} (dataset in "
                 "[ledger], or --dataset)."
             )
-    name, known = names[-1], list_accounts(connection)
-    reserved_names = [*known, *(dataset for _, joined in known.values() for dataset in joined)]
-    for other in reserved_names if is_similar else ():
-        if _folded(other) == _folded(name):
+    name, by_name = names[-1], read_accounts(connection)
+    reserved_names = [
+        *by_name,
+        *(dataset for account in by_name.values() for dataset in account.datasets),
+    ]
+    for taken in reserved_names if is_similar else ():
+        if _folded(taken) == _folded(name):
             raise InputError(
-                f"the ledger knows {other!r}, and {name!r} would have a budget of its own beside "
-                f"it; name {other!r} (dataset in [ledger], or --dataset), or, if these are records "
+                f"the ledger knows {taken!r}, and {name!r} would have a budget of its own beside "
+                f"it; name {taken!r} (dataset in [ledger], or --dataset), or, if these are records "
                 "of others, say so by accept_similar_name = true (in [ledger], or --set "
                 "ledger.accept_similar_name=true)."
             )
@@ -290,77 +276,56 @@ def _check_same(pinned: Account, terms: Terms, key: Key) -> None:
 # ---- the account of a data set ----
 
 
+def read_accounts(connection: sa.Connection) -> dict[str, Account]:
+    """Return all accounts by name, in the order of their names, as their events say.
+
+    Raises
+    ------
+    StorageError
+        If an event is not what was written.
+    """
+    by_name: dict[str, Account] = {}
+    for event in events.account_events(connection):
+        name = event.account
+        try:
+            if event.kind == "opened":
+                by_name[name] = Account(name, **parse_terms(event.kind, event.body))
+            elif event.kind == "joined":
+                names = (*by_name[name].datasets, event.dataset)
+                by_name[name] = replace(by_name[name], datasets=tuple(sorted(names)))
+            else:
+                by_name[name] = replace(by_name[name], **parse_terms(event.kind, event.body))
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            raise damaged(f"entry {event.entry} is not what was written") from None
+    return dict(sorted(by_name.items()))
+
+
 def find(connection: sa.Connection, dataset: str) -> Account | None:
     """Return the account that a data set spends from, or None if the ledger does not know it."""
-    joined = datasets.join(accounts, datasets.c.account == accounts.c.account)
-    query = sa.select(accounts).select_from(joined).where(datasets.c.dataset == dataset)
-    return _select(connection, query)
+    by_name = read_accounts(connection).values()
+    return next((account for account in by_name if dataset in account.datasets), None)
 
 
-def set_budget(connection: sa.Connection, account: Account, budget: Fraction) -> None:
-    """Change an account's budget, and recount the exhausted units."""
-    changed = replace(account, budget=budget)
-    change(connection, changed, "budget")
-    spans = sa.select(totals.c.window).distinct().where(totals.c.account == account.name)
-    for window in connection.execute(spans).scalars().all():
-        # Only windows of the account's kind have a limit; in others no unit is ever exhausted.
-        is_limited = (window == LIFETIME) == (account.window == "lifetime")
-        limit = changed.pico_epsilons if is_limited else None
-        Odometer(connection, account.name, window, limit).recompute_summary()
-
-
-def change(connection: sa.Connection, account: Account, field: events.Kind) -> None:
-    """Record a changed property, in an event and in the table."""
-    body = {str(field): account.pinned[field]}
-    append(connection, field, account=account.name, body=body)
-    connection.execute(sa.update(accounts).where(accounts.c.account == account.name).values(body))
+def change(connection: sa.Connection, account: Account, kind: events.Kind) -> Account:
+    """Record changed terms of an account, and return it."""
+    append(connection, kind, account=account.name, body=account.body(kind))
+    return account
 
 
 def read_spend(connection: sa.Connection, account: Account) -> Spend:
     """Return the losses of an account's units, in the current window and over the lifetime."""
     # The ledger's clock, not the machine's: a clock set back must not show an older window's spend.
     window = window_of(account.window, events.next_time(read_head(connection).at))
-    total = Odometer(connection, account.name, window).summary()
-    lifetime = owner_lifetime_bound(connection, account.name)
-    rest = account.pico_epsilons - total.largest
+    limit, delta = account.pico_epsilons, account.delta
+    largest, units, exhausted = Odometer(connection, account.name, window).summary(limit)
     return Spend(
         account.budget,
         account.window,
         window,
-        shown_epsilon(total.largest, account.delta),
-        shown_epsilon(lifetime, account.delta),
-        total.units,
-        total.exhausted,
-        account.delta,
-        affordable_epsilon(rest, account.delta) if account.delta else Fraction(0),
+        shown_epsilon(largest, delta),
+        shown_epsilon(owner_lifetime_bound(connection, account.name), delta),
+        units,
+        exhausted,
+        affordable_epsilon(limit - largest, delta),
+        delta,
     )
-
-
-def list_accounts(connection: sa.Connection) -> dict[str, tuple[Account, tuple[str, ...]]]:
-    """Return all accounts by name, each with its data sets, both in the order of their names."""
-    # Sorted here: databases order text by their own collations. str, as a damaged name may be a
-    # number.
-    every = sorted(connection.execute(sa.select(accounts)), key=lambda row: str(row.account))
-    joined: dict[str, list[str]] = {row.account: [] for row in every}
-    for row in sorted(connection.execute(sa.select(datasets)), key=lambda row: str(row.dataset)):
-        joined[row.account].append(row.dataset)
-    return {row.account: (_parse_account(row), tuple(joined[row.account])) for row in every}
-
-
-def _select(connection: sa.Connection, query: sa.Select[Any]) -> Account | None:
-    row = connection.execute(query).first()
-    return None if row is None else _parse_account(row)
-
-
-def _parse_account(row: Any) -> Account:  # noqa: ANN401  rows have the types of their columns
-    """Return the account of a row; StorageError if no ledger wrote it."""
-    try:
-        budget = BudgetText.parse(row.budget)
-    except (TypeError, ValueError, ZeroDivisionError, AttributeError):
-        raise StorageError(
-            "the ledger's account is damaged: its budget is not a number; nothing was published. "
-            "Restore the ledger from a copy."
-        ) from None
-    unit, id_space, codes = split_pinned(row.unit)
-    terms = (row.window, budget.epsilon, row.key, row.ids, budget.delta)
-    return Account(row.account, unit, *terms, id_space, codes)

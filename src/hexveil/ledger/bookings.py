@@ -5,8 +5,7 @@ Losses added to an account's balances, or taken back, within the caller's transa
 Balances are whole multiples of 10^-12, so losses are rounded up, and three thirds would not fit a
 budget of 1. Where only such roundings stand between a unit and its budget, its exact loss decides:
 the sum of the exact bounds of its bookings, which reservations state as fractions. If that is
-within the budget, the unit is charged what is left of it; the balance, now the budget, is still at
-least the exact sum. A reservation says by how much it charged less than the rounded loss.
+within the budget, the booking is made, and the balance exceeds the budget by roundings alone.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from hexveil.base.errors import BudgetError, InputError, StorageError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import accounts, drawing, events
 from hexveil.ledger.accounts import Account
-from hexveil.ledger.drawing import digest
 from hexveil.ledger.events import Event
 from hexveil.ledger.odometer import Odometer
 from hexveil.ledger.promises import affordable_epsilon, booked_epsilon, shown_epsilon
@@ -32,8 +30,6 @@ from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, losses_from_bytes
 
 MAX_LOST_DRAWS = 1
 """Number of lost draws after which a request is no longer booked again automatically."""
-NEGLIGIBLE_SHARE = Fraction(1, 100)
-"""Share of a budget below which the remainder is not worth a plan."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,13 +112,8 @@ def check_same_booking(history: Sequence[Event], losses: Losses, plan: bytes) ->
     reserved = last_reservation(history)
     booked = booked_losses(reserved)
     # Unit by unit: an equal total could hide a unit that loses more than was booked for it.
-    spared = reserved.body.get("losses")
-    # Charged less than the rounded losses, which are then compared as they were (`spend_losses`).
-    if booked.hashes != losses.hashes or (
-        (losses.pico_epsilons > booked.pico_epsilons).any()
-        if spared is None
-        else drawing.digest(losses.to_bytes()) != spared
-    ):
+    is_more = booked.hashes != losses.hashes or losses.pico_epsilons > booked.pico_epsilons
+    if np.any(is_more):
         raise InputError(
             "this release was booked, and stopped, for other vehicles with the same counts; "
             "nothing was drawn for these. Release the records it was booked for, or declare a new "
@@ -175,30 +166,19 @@ def budget_error(
     # Over the units of this release alone: others do not limit it.
     remaining = affordable_epsilon(int((account.pico_epsilons - balances).min()), account.delta)
     over = int((balances + losses.pico_epsilons > account.pico_epsilons).sum())
-    exhausted = int((balances >= account.pico_epsilons).sum())
     period = "" if account.window == "lifetime" else f" this {account.window}"
-    reason = "Almost nothing is left for every unit"
-    if not remaining:
-        reason = f"Units without any budget left cannot be in a further release{period}"
-    if remaining < account.budget * NEGLIGIBLE_SHARE:
-        advice = (
-            f"{reason}: raise the budget with `hexveil ledger set-budget`, or publish other "
-            "records."
-        )
-    else:
-        # Rounded down: a plan with exactly this epsilon must be accepted.
-        largest_fit = _format_epsilon(math.floor, remaining)
-        advice = (
-            f"Plan with at most {largest_fit}, which every unit has left, or raise the budget with "
-            "`hexveil ledger set-budget`."
-        )
+    # Rounded down: a plan with exactly this epsilon must be accepted.
+    largest_fit = _format_epsilon(math.floor, remaining)
+    within = f"Plan with at most {largest_fit}, which every unit has left" if remaining else (
+        "Some have nothing left: publish records without them"
+    )  # fmt: skip
     prefix = "a draw of it was lost when its process ended, so it must be paid once more; "
     return BudgetError(
         f"{prefix if is_repeated else ''}{over:,} of {balances.size:,} units would exceed the "
-        f"budget {account.limit.text} of {account.name!r}: this release costs epsilon "
+        f"budget {account.budget_text} of {account.name!r}: this release costs epsilon "
         f"{_format_epsilon(math.ceil, cost)}, and units have spent up to "
-        f"{_format_epsilon(math.ceil, largest)}{period} ({exhausted:,} have nothing left). "
-        f"{advice}",
+        f"{_format_epsilon(math.ceil, largest)}{period}. {within}, or raise the budget with "
+        "`hexveil ledger set-budget`.",
         requested=cost,
         remaining=remaining,
     )
@@ -245,15 +225,13 @@ def pin_unit(
         id_space=account.id_space or id_space,
         missing_values=account.missing_values or missing_values,
     )
-    if pinned != account:
-        accounts.change(connection, pinned, "unit")
-    return pinned
+    return account if pinned == account else accounts.change(connection, pinned, "unit")
 
 
 def spend_losses(
     connection: sa.Connection, account: Account, losses: Losses, moment: str, *, is_repeated: bool
-) -> Losses:
-    """Add losses in the window and for the lifetime; return them as they were charged.
+) -> None:
+    """Add losses in the window and for the lifetime.
 
     Raises
     ------
@@ -261,77 +239,66 @@ def spend_losses(
         If a unit would lose more than the budget allows; nothing is added.
     """
     window = events.window_of(account.window, moment)
-    odometer = Odometer(connection, account.name, window, account.pico_epsilons)
+    odometer = Odometer(connection, account.name, window)
     # Read and added in one transaction under the write lock: no other booking comes between.
     balances = odometer.balances(losses.hashes)
-    if (balances + losses.pico_epsilons > account.pico_epsilons).any():
-        fitted = _fitted(connection, account, losses, balances, window)
-        if fitted is None:
-            raise budget_error(account, losses, balances, is_repeated=is_repeated)
-        losses = fitted
-    odometer.add(losses, balances)
+    over = np.flatnonzero(balances + losses.pico_epsilons > account.pico_epsilons)
+    if over.size and not _fits_exactly(connection, account, losses, balances, over, window):
+        raise budget_error(account, losses, balances, is_repeated=is_repeated)
+    odometer.add(losses)
     # Recorded beside a window that is refilled: a spend also states the loss since the account
     # began.
     if window != events.LIFETIME:
-        lifetime = Odometer(connection, account.name, events.LIFETIME)
-        lifetime.add(losses, lifetime.balances(losses.hashes))
-    return losses
+        Odometer(connection, account.name, events.LIFETIME).add(losses)
 
 
-def _fitted(
-    connection: sa.Connection, account: Account, losses: Losses, balances: Ints, window: str
-) -> Losses | None:
-    """Return losses that fit exactly, charged with the rest; None if some do not fit."""
-    pico_epsilons, budget = losses.pico_epsilons, account.pico_epsilons
-    over = np.flatnonzero(balances + pico_epsilons > budget)
+def _fits_exactly(
+    connection: sa.Connection,
+    account: Account,
+    losses: Losses,
+    balances: Ints,
+    over: Ints,
+    window: str,
+) -> bool:
+    """Return whether only roundings bring the units at these places above the budget."""
+    budget = account.pico_epsilons
     # Each rounding adds less than one part: more of an excess is no matter of roundings.
-    excess = int((balances + pico_epsilons)[over].max()) - budget
-    if excess > events.read_head(connection).entry or (balances[over] >= budget).any():
-        return None
-    earlier = events.open_reservations(connection, account.name, window)
-    places = {losses.hashes[row]: place for place, row in enumerate(over.tolist())}
-    exact = [_exact_loss(int(pico_epsilons[row]), losses.limit, 0) for row in over.tolist()]
-    for reserved in earlier:
-        booked, body = booked_losses(reserved), reserved.body
-        limit = Fraction(body["limit"]) if "limit" in body else None
+    excess = int((balances + losses.pico_epsilons)[over].max()) - budget
+    if excess > events.read_head(connection).entry:
+        return False
+    exact = {
+        losses.hashes[row]: _exact_loss(int(losses.pico_epsilons[row]), losses.limit)
+        for row in over.tolist()
+    }
+    for reserved in events.open_reservations(connection, account.name, window):
+        booked, limit = booked_losses(reserved), Fraction(reserved.body.get("limit", 0))
         for unit, loss in zip(booked.hashes, booked.pico_epsilons.tolist(), strict=True):
-            if unit in places:
-                exact[places[unit]] += _exact_loss(loss, limit, body.get("spared", 0))
+            if unit in exact:
+                exact[unit] += _exact_loss(loss, limit)
     # Of squares of μ the budget is itself rounded down.
-    exact_budget = Fraction(budget, PICO_EPSILON) if account.delta else account.budget
-    if max(exact) > exact_budget:
-        return None
-    charged = pico_epsilons.copy()
-    charged[over] = budget - balances[over]
-    return replace(losses, pico_epsilons=charged)
+    return max(exact.values()) <= (
+        Fraction(budget, PICO_EPSILON) if account.delta else account.budget
+    )
 
 
-def _exact_loss(charged: int, limit: Fraction | None, spared: int) -> Fraction:
-    """Return an exact bound on a unit's loss, from the rounded parts charged for it.
-
-    Every loss is at most the limit, and the charge is less than the rounded loss by `spared` at
-    most. Only a unit under two spellings of its id is charged more than the limit: for both.
-    """
-    top = 0 if limit is None else math.ceil(limit * PICO_EPSILON)
-    if limit is not None and top - spared <= charged <= top:
-        return limit
-    return Fraction(charged + spared, PICO_EPSILON)
+def _exact_loss(charged: int, limit: Fraction | None) -> Fraction:
+    """Return an exact bound on a unit's loss: the limit of its release, if the charge is that."""
+    # Only a unit under two spellings of its id is charged more than the limit: for both.
+    is_limit = limit is not None and charged == math.ceil(limit * PICO_EPSILON)
+    return limit if is_limit and limit else Fraction(charged, PICO_EPSILON)
 
 
-def exact_fields(losses: Losses, charged: Losses) -> dict[str, str | int]:
-    """Return the fields of a reservation on exact losses: nothing where none was rounded."""
-    fields: dict[str, str | int] = {}
-    if losses.limit is not None and (losses.limit * PICO_EPSILON).denominator > 1:
-        fields["limit"] = f"{losses.limit.numerator}/{losses.limit.denominator}"
-    spared = int((losses.pico_epsilons - charged.pico_epsilons).max(initial=0))
-    return fields | ({"spared": spared, "losses": digest(losses.to_bytes())} if spared else {})
+def limit_field(losses: Losses) -> dict[str, str]:
+    """Return the field of a reservation on the exact limit of losses, if it was rounded."""
+    limit = losses.limit
+    if limit is None or (limit * PICO_EPSILON).denominator == 1:
+        return {}
+    return {"limit": f"{limit.numerator}/{limit.denominator}"}
 
 
 def refund_losses(connection: sa.Connection, account: Account, reserved: Event) -> None:
     """Take the losses of a reservation back, for which nothing was drawn."""
     losses = booked_losses(reserved)
-    # A set, for the window of a lifetime account is the lifetime itself. Only the account's own
-    # window has a limit.
+    # A set, for the window of a lifetime account is the lifetime itself.
     for window in {reserved.body["window"], events.LIFETIME}:
-        line = account.pico_epsilons if window == reserved.body["window"] else None
-        Odometer(connection, account.name, window, line).take_back(losses)
+        Odometer(connection, account.name, window).take_back(losses)

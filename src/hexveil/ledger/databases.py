@@ -153,39 +153,26 @@ def _engine(url: str | Path) -> sa.Engine:
     if text == MEMORY:
         # One connection for all threads: a second one would be another, empty database.
         return _sqlite(sa.make_url("sqlite://"))
-    try:
-        # A path as it is: an address would be split at signs such as "?".
-        is_path = "://" not in text
-        address = sa.URL.create("sqlite", database=text) if is_path else sa.make_url(text)
-        backend = address.get_backend_name()
-        if backend == "postgresql":
-            return _server(address)
-        if backend == "sqlite":
-            name = address.database or ""
-            if not name or name.startswith((":memory:", "file:")):
-                raise InputError(
-                    "a ledger must be a file, for memory forgets what was spent; name one."
-                )
-            # Every transaction opens the file again, and the working folder may change meanwhile.
-            path = Path(name).absolute()
-            _check_file(path)
-            return _file(address.set(database=str(path)))
-    except ModuleNotFoundError:
-        raise InputError(
-            'a ledger on PostgreSQL needs psycopg: pip install "hexveil[postgres]".'
-        ) from None
-    except InputError:
-        raise
+    if "://" not in text:
+        # Every transaction opens the file again, and the working folder may change meanwhile.
+        path = Path(text).absolute()
+        _check_file(path)
+        # Made of its parts: an address would be split at signs such as "?".
+        return _file(sa.URL.create("sqlite", database=str(path)))
+    address = None
     # A ValueError is a port that is no number, or half a pair of brackets.
-    except (ArgumentError, ImportError, ValueError) as error:
-        kind = "ArgumentError" if isinstance(error, ValueError) else type(error).__name__
-        raise InputError(
-            f"the ledger address is not usable ({kind}); name an SQLite file, for example "
-            "ledger.sqlite, or a PostgreSQL database as postgresql://user@host/name."
-        ) from None
+    with contextlib.suppress(ArgumentError, ValueError):
+        address = sa.make_url(text)
+    if address is not None and address.get_backend_name() == "postgresql":
+        try:
+            return _server(address)
+        except ModuleNotFoundError:
+            raise InputError(
+                'a ledger on PostgreSQL needs psycopg: pip install "hexveil[postgres]".'
+            ) from None
     raise InputError(
-        f"a ledger is an SQLite file or a PostgreSQL database, not a {backend} one; name a file, "
-        "for example ledger.sqlite."
+        "the ledger address is not usable; name an SQLite file, for example ledger.sqlite, or a "
+        "PostgreSQL database as postgresql://user@host/name."
     )
 
 

@@ -24,7 +24,6 @@ import os
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,25 +40,14 @@ from hexveil.ledger.tables import journal, plans
 if sys.platform != "win32":
     import fcntl
 
-MAX_WAIT = 900.0
-"""Seconds to wait for another process's draw."""
-_RETRY_INTERVAL = 0.02
 _DRAW_LOCK = 0x686578_64726177
 """Number of the advisory lock of a draw in PostgreSQL: "hexdraw" in ASCII."""
-_LOCK_NOT_AVAILABLE = "55P03"
-"""PostgreSQL's code of a lock that was not available in time."""
 _IN_MEMORY = threading.RLock()
 
 
 @contextlib.contextmanager
 def exclusive_draw(engine: sa.Engine) -> Iterator[None]:
-    """Hold the ledger's draw lock.
-
-    Raises
-    ------
-    StorageError
-        If another process holds it for too long.
-    """
+    """Hold the ledger's draw lock, after waiting for whoever has it."""
     lock: contextlib.AbstractContextManager[Any] = _IN_MEMORY
     if engine.dialect.name == "postgresql":
         lock = _server_lock(engine)
@@ -82,26 +70,11 @@ def _file_lock(name: str) -> Iterator[None]:
         ) from None
     try:
         if sys.platform != "win32":
-            _wait_for(number, name)
+            with contextlib.suppress(OSError):  # a disk without locks
+                fcntl.flock(number, fcntl.LOCK_EX)
         yield
     finally:
         os.close(number)
-
-
-def _wait_for(number: int, name: str) -> None:
-    deadline = time.monotonic() + MAX_WAIT
-    while True:
-        try:
-            # Asked again and again, since a waiting flock cannot be given a time limit.
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise _busy(name) from None
-            time.sleep(_RETRY_INTERVAL)
-        except OSError:  # a disk without locks
-            return
-        else:
-            return
 
 
 @contextlib.contextmanager
@@ -109,44 +82,24 @@ def _server_lock(engine: sa.Engine) -> Iterator[None]:
     """Hold an advisory lock of a session of its own, which ends with it."""
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415  loaded by the engine
 
-    try:
-        session = engine.raw_connection()
-    except SQLAlchemyError as error:
-        raise _unusable(engine, error) from None
-    driver: Any = session.driver_connection
     dialect: Any = engine.dialect
-    try:
+    with contextlib.ExitStack() as stack:
         try:
+            session = engine.raw_connection()
+            # Closed, not returned: an advisory lock lives as long as its session.
+            stack.callback(session.invalidate)
+            driver: Any = session.driver_connection
             # No open transaction: the server would end a session that idles in one while noise is
             # drawn.
             driver.autocommit = True
-            driver.execute(f"SET lock_timeout = '{int(MAX_WAIT)}s'")
-            driver.execute("SET statement_timeout = 0")
+            driver.execute("SET lock_timeout = 0; SET statement_timeout = 0")
             driver.execute(f"SELECT pg_advisory_lock({_DRAW_LOCK})")
-        except dialect.loaded_dbapi.Error as error:
-            if getattr(error, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
-                raise _busy(describe_address(engine)) from None
-            raise _unusable(engine, error) from None
+        except (SQLAlchemyError, dialect.loaded_dbapi.Error) as error:
+            raise StorageError(
+                f"the ledger {describe_address(engine)} cannot be used ({type(error).__name__}); "
+                "nothing was published. Check that it can be reached, then try again."
+            ) from None
         yield
-    finally:
-        with contextlib.suppress(Exception):
-            driver.close()
-        # Closed, not returned: an advisory lock lives as long as its session.
-        session.invalidate()
-
-
-def _unusable(engine: sa.Engine, error: Exception) -> StorageError:
-    return StorageError(
-        f"the ledger {describe_address(engine)} cannot be used ({type(error).__name__}); nothing "
-        "was published. Check that it can be reached, then try again."
-    )
-
-
-def _busy(name: str) -> StorageError:
-    return StorageError(
-        f"another process has been drawing from the ledger {name} for {MAX_WAIT / 60:.0f} minutes; "
-        "nothing was drawn here. Wait until it ends, then try again."
-    )
 
 
 MARGIN = 2**18

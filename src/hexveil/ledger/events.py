@@ -26,7 +26,9 @@ from hexveil.base.errors import InputError, StorageError
 from hexveil.ledger.tables import damaged, events
 
 Kind = str
-"""Of an event: of an account "opened", "joined", "budget" or "unit", else one of `TRANSITIONS`."""
+"""Of an event: one of `ACCOUNT_KINDS`, or of `TRANSITIONS`."""
+ACCOUNT_KINDS = ("opened", "joined", "budget", "unit")
+"""What happens to an account: it has a budget, a data set joins it, a release pins its unit."""
 TRANSITIONS: dict[str, tuple[str, ...]] = {
     "": ("reserved",),
     "reserved": ("marked", "returned"),
@@ -135,13 +137,15 @@ def request_events(connection: sa.Connection, dataset: str, request: str) -> tup
         .where((events.c.dataset == dataset) & (events.c.request == request))
         .order_by(events.c.entry)
     ).all()
-    check_links(connection, rows)
+    if rows and rows[0].kind != "reserved":
+        raise damaged(f"what happened before entry {rows[0].entry} is missing")
+    _check_links(connection, rows)
     return tuple(parse_event(row) for row in rows)
 
 
 def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[Event, ...]]:
     """Return the events of each request of a data set, in order of the first event."""
-    query = _without_units().where((events.c.dataset == dataset) & (events.c.request != ""))
+    query = without_units().where((events.c.dataset == dataset) & (events.c.request != ""))
     rows = connection.execute(query.order_by(events.c.entry))
     histories: dict[str, tuple[Event, ...]] = {}
     for row in rows:
@@ -149,10 +153,18 @@ def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[E
     return histories
 
 
+def account_events(connection: sa.Connection) -> tuple[Event, ...]:
+    """Return what happened to accounts, oldest first, the hashes checked."""
+    query = sa.select(events).where(events.c.kind.in_(ACCOUNT_KINDS)).order_by(events.c.entry)
+    rows = connection.execute(query).all()
+    _check_links(connection, rows)
+    return tuple(parse_event(row) for row in rows)
+
+
 def open_reservations(connection: sa.Connection, account: str, window: str) -> list[Event]:
     """Return the reservations of an account in a window that were not returned, with losses."""
     query = sa.select(events).where(
-        events.c.account == account, events.c.kind.in_(("reserved", "returned"))
+        events.c.kind.in_(("reserved", "returned")), events.c.account == account
     )
     reservations: dict[tuple[str, str], list[Event]] = {}
     for row in connection.execute(query.order_by(events.c.entry)):
@@ -165,38 +177,7 @@ def open_reservations(connection: sa.Connection, account: str, window: str) -> l
     return [event for event in every if event.body["window"] == window]
 
 
-def list_events(
-    connection: sa.Connection,
-    *,
-    account_and_dataset: tuple[str, str] | None = None,
-    limit: int | None = None,
-) -> tuple[Event, ...]:
-    """Return events, oldest first, without the losses of units; the last few, if limited.
-
-    Parameters
-    ----------
-    account_and_dataset : tuple of str, optional
-        An account and a data set of it: events of these alone.
-    limit : int, optional
-    """
-    query = _without_units().order_by(events.c.entry.desc())
-    if account_and_dataset is not None:
-        account, dataset = account_and_dataset
-        query = query.where(events.c.account == account, events.c.dataset.in_(("", dataset)))
-    # Sorted from the end, so that a limit takes the last events and not the first.
-    rows = connection.execute(query if limit is None else query.limit(limit)).all()
-    return tuple(parse_event(row) for row in reversed(rows))
-
-
-def last_events(connection: sa.Connection) -> tuple[Event, ...]:
-    """Return the last event of each request, oldest first."""
-    latest = sa.select(sa.func.max(events.c.entry)).where(events.c.request != "")
-    latest = latest.group_by(events.c.dataset, events.c.request)
-    query = _without_units().where(events.c.entry.in_(latest)).order_by(events.c.entry)
-    return tuple(parse_event(row) for row in connection.execute(query))
-
-
-def _without_units() -> sa.Select[Any]:
+def without_units() -> sa.Select[Any]:
     """Return the query for events without the losses of units: megabytes for a large fleet."""
     return sa.select(*[sa.null().label(c.name) if c.name == "units" else c for c in events.c])
 
@@ -302,36 +283,22 @@ def _digest(content: bytes | None) -> str | None:
     return hashlib.sha256(memoryview(content)).hexdigest()
 
 
-def check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
-    """Refuse a request's events unless each hash covers its event and the previous one.
-
-    Parameters
-    ----------
-    rows : sequence
-        The events of one request, oldest first.
+def _check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
+    """Refuse events unless each hash covers its event and the previous hash.
 
     Raises
     ------
     StorageError
-        If one is not what was written, or the first is missing.
+        If one is not what was written.
     """
-    if not rows:
-        return
-    if rows[0].kind != "reserved":
-        raise damaged(f"what happened before entry {rows[0].entry} is missing")
     # SQLite stores any type in any column, whatever the column declares.
     previous = {row.entry - 1 for row in rows if isinstance(row.entry, int)}
     query = sa.select(events.c.entry, events.c.chain).where(events.c.entry.in_(previous))
-    # Without the hash before entry 1: that one opens an account, and belongs to no request.
-    hashes = {row.entry: row.chain for row in connection.execute(query)}
+    hashes = {0: GENESIS_HASH} | {row.entry: row.chain for row in connection.execute(query)}
     for row in rows:
-        if not _is_linked(row, hashes):
+        try:
+            is_linked = chain_hash(hashes[row.entry - 1], row._asdict()) == row.chain
+        except (KeyError, TypeError, ValueError, AttributeError):
+            is_linked = False
+        if not is_linked:
             raise damaged(f"entry {row.entry} is not what was written")
-
-
-def _is_linked(row: Any, hashes: dict[int, str]) -> bool:  # noqa: ANN401  rows have the types of their columns
-    """Return whether a row's hash covers it and the one before; False if it cannot be read."""
-    try:
-        return bool(chain_hash(hashes[row.entry - 1], row._asdict()) == row.chain)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return False

@@ -41,14 +41,12 @@ class Overview:
 
 @dataclass(frozen=True)
 class AccountStatus:
-    """An account, its data sets and its spend.
+    """An account and its spend.
 
     Attributes
     ----------
     account : Account
         Its pinned properties.
-    datasets : tuple of str
-        The data sets that spend from it.
     spend : Spend
         In this window, and ever.
     releases : dict of str to int
@@ -57,7 +55,6 @@ class AccountStatus:
     """
 
     account: Account
-    datasets: tuple[str, ...]
     spend: Spend
     releases: dict[str, int]
 
@@ -66,17 +63,16 @@ def overview(engine: Engine, dataset: str | None = None) -> Overview:
     """Return a summary of all accounts, or of the one that a data set spends from."""
     # One transaction, so that spends and states are of the same moment.
     with transaction(engine) as connection:
-        by_name = accounts.list_accounts(connection)
+        by_name = accounts.read_accounts(connection)
         selected = None if dataset is None else _account_of(connection, dataset)
-        states = [(event.account, event.kind) for event in events.last_events(connection)]
+        states = [(event.account, event.kind) for event in _last_events(connection)]
         statuses = tuple(
             AccountStatus(
                 account,
-                names,
                 accounts.read_spend(connection, account),
                 {state: n for state in STATES if (n := states.count((name, state)))},
             )
-            for name, (account, names) in by_name.items()
+            for name, account in by_name.items()
             if selected in (None, name)
         )
         return Overview(events.read_head(connection), statuses)
@@ -89,11 +85,14 @@ def history(
 
     Of a data set these are its own and those of the account that it spends from.
     """
+    query = events.without_units().order_by(tables.events.c.entry.desc())
     with transaction(engine) as connection:
-        account_and_dataset = (
-            None if dataset is None else (_account_of(connection, dataset), dataset)
-        )
-        return events.list_events(connection, account_and_dataset=account_and_dataset, limit=limit)
+        if dataset is not None:
+            columns, account = tables.events.c, _account_of(connection, dataset)
+            query = query.where(columns.account == account, columns.dataset.in_(("", dataset)))
+        # Sorted from the end, so that a limit takes the last events and not the first.
+        rows = connection.execute(query if limit is None else query.limit(limit)).all()
+    return tuple(events.parse_event(row) for row in reversed(rows))
 
 
 def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
@@ -101,7 +100,7 @@ def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
     with transaction(engine) as connection:
         if dataset is not None:
             _account_of(connection, dataset)
-        pending = events.last_events(connection)
+        pending = _last_events(connection)
     return tuple(
         event for event in pending if event.kind in UNFINISHED and dataset in (None, event.dataset)
     )
@@ -109,19 +108,28 @@ def unresolved(engine: Engine, dataset: str | None = None) -> tuple[Event, ...]:
 
 def hash_at(engine: Engine, entry: int) -> str | None:
     """Return the hash of an event, or None if the ledger has no such entry."""
-    events = tables.events
+    columns = tables.events.c
     with transaction(engine) as connection:
-        query = sa.select(events.c.chain).where(events.c.entry == entry)
+        query = sa.select(columns.chain).where(columns.entry == entry)
         chain: str | None = connection.execute(query).scalar()
     return chain
+
+
+def _last_events(connection: sa.Connection) -> tuple[Event, ...]:
+    """Return the last event of each request, oldest first."""
+    columns = tables.events.c
+    latest = sa.select(sa.func.max(columns.entry)).where(columns.request != "")
+    latest = latest.group_by(columns.dataset, columns.request)
+    query = events.without_units().where(columns.entry.in_(latest)).order_by(columns.entry)
+    return tuple(events.parse_event(row) for row in connection.execute(query))
 
 
 def _account_of(connection: sa.Connection, dataset: str) -> str:
     """Return the name of a data set's account; refuse an unknown data set."""
     account = accounts.find(connection, dataset)
     if account is None:
-        by_name = accounts.list_accounts(connection)
-        datasets = sorted(name for _, names in by_name.values() for name in names)
+        by_name = accounts.read_accounts(connection).values()
+        datasets = sorted(name for account in by_name for name in account.datasets)
         listing = ", ".join(datasets) or "no data set yet"
         raise InputError(f"the ledger does not know {dataset!r}; it knows {listing}.")
     return account.name

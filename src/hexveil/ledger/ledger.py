@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
@@ -38,8 +39,8 @@ from hexveil.ledger.bookings import (
     Booking,
     check_rebookable,
     check_same_booking,
-    exact_fields,
     last_reservation,
+    limit_field,
     pin_unit,
     refund_losses,
     spend_losses,
@@ -58,7 +59,7 @@ class Ledger:
     Parameters
     ----------
     url : str or Path
-        An SQLite file by its path or URL, or a PostgreSQL database as
+        An SQLite file by its path, or a PostgreSQL database as
         "postgresql://user@host/name".
     dataset : str
         Name under which this data set's releases stand.
@@ -175,7 +176,8 @@ class Ledger:
         """Change the budget; the ledger records the change."""
         new_budget = to_positive_fraction(budget, "budget")
         with transaction(self._engine) as connection:
-            accounts.set_budget(connection, self._read_account(connection), new_budget)
+            changed = replace(self._read_account(connection), budget=new_budget)
+            accounts.change(connection, changed, "budget")
 
     def find(self, request: str) -> Booking | None:
         """Return the booking of a request, or None if there is none."""
@@ -249,17 +251,17 @@ class Ledger:
             # Read once: the window that is charged must be that of the event's own time.
             moment = events.next_time(events.read_head(connection).at)
             repeated = bool(history)
-            fitted = spend_losses(connection, account, losses, moment, is_repeated=repeated)
+            spend_losses(connection, account, losses, moment, is_repeated=repeated)
             body = {
                 "facts": dict(facts),
-                **cost_fields(fitted.largest, account.delta),
-                **exact_fields(losses, fitted),
+                **cost_fields(losses.largest, account.delta),
+                **limit_field(losses),
                 "periods": list(losses.periods),
                 "plan": drawing.store_plan(connection, plan),
                 "window": events.window_of(account.window, moment),
             }
             reserved = self._add(
-                connection, "reserved", request, account.name, body, fitted.to_bytes(), moment
+                connection, "reserved", request, account.name, body, losses.to_bytes(), moment
             )
             booked = to_booking(connection, (*history, reserved))
         assert booked is not None  # noqa: S101  it was added

@@ -3,15 +3,13 @@
 An account is opened as one or the other, for good. A pure account adds up ε. An account with a δ
 adds up squares of μ, which compose without loss, and shows them as ε at its δ: never a sum of two
 such ε, which would be too large (`accounting.gaussian_composition`, with the proof). Numbers of
-either kind are whole multiples of 10^-12. The text of a budget holds the promise: "5", or
-"1 at delta 0.000001", which a version that knows no δ refuses to read.
+either kind are whole multiples of 10^-12.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,44 +19,16 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, PICO_EPSILON
 
-_WORDS = " at delta "
 PURE = Fraction(0)
 """δ of a pure account."""
 SLACK = Fraction(1, 10**8)
 """Relative room by which a rest shown as ε lies below the rest that is booked."""
 
 
-@dataclass(frozen=True)
-class BudgetText:
-    """A budget as an account stores it.
-
-    Attributes
-    ----------
-    epsilon, delta : Fraction
-        δ is 0 for a pure account.
-    """
-
-    epsilon: Fraction
-    delta: Fraction = PURE
-
-    @classmethod
-    def parse(cls, text: str) -> BudgetText:
-        """Return the budget of a text; ValueError or ZeroDivisionError if it is none."""
-        epsilon, _, delta = text.partition(_WORDS)
-        return cls(Fraction(epsilon), Fraction(delta) if delta else PURE)
-
-    @property
-    def text(self) -> str:
-        """The budget as an account stores it."""
-        epsilon = decimal_text(self.epsilon)
-        return f"{epsilon}{_WORDS}{decimal_text(self.delta)}" if self.delta else epsilon
-
-    @property
-    def parts(self) -> int:
-        """The budget in 10^-12 of the account's unit, rounded down."""
-        # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
-        limit = promised(self.epsilon, self.delta).amount
-        return min(int(limit * PICO_EPSILON), MAX_PICO_EPSILON)
+def budget_parts(epsilon: Fraction, delta: Fraction) -> int:
+    """Return a budget in 10^-12 of the account's unit, rounded down, at most the largest loss."""
+    # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
+    return min(int(promised(epsilon, delta).amount * PICO_EPSILON), MAX_PICO_EPSILON)
 
 
 def shown_epsilon(parts: int, delta: Fraction) -> Fraction:

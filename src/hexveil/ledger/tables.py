@@ -1,4 +1,4 @@
-"""Tables of the ledger. Events are append-only; all other tables can be recomputed from them.
+"""Tables of the ledger. Events are append-only; balances can be recomputed from them.
 
 Column names are those of SQL; `hexveil.ledger.events` explains the events.
 
@@ -33,7 +33,7 @@ events = sa.Table(
     sa.Column("units", sa.LargeBinary),
     sa.Column("chain", sa.Text, nullable=False),
     sa.Index("hexveil_events_of_request", "dataset", "request", "entry"),
-    sa.Index("hexveil_events_of_account", "account", "kind", "entry"),
+    sa.Index("hexveil_events_of_kind", "kind", "entry"),
 )
 """Append-only and chained. `body` is canonical JSON, `request` empty where there is none."""
 
@@ -55,48 +55,19 @@ plans = sa.Table(
 )
 """Booked plans by their SHA-256, split into chunks that every database accepts."""
 
-accounts = sa.Table(
-    "hexveil_accounts",
-    metadata,
-    sa.Column("account", sa.Text, primary_key=True),
-    sa.Column("unit", sa.Text, nullable=False),
-    sa.Column("window", sa.Text, nullable=False),
-    sa.Column("budget", sa.Text, nullable=False),
-    sa.Column("key", sa.Text, nullable=False),
-    sa.Column("ids", sa.Text, nullable=False),
-)
-"""One budget over one population of units; `key` and `ids` pin how ids become hashes."""
-
-datasets = sa.Table(
-    "hexveil_datasets",
-    metadata,
-    sa.Column("dataset", sa.Text, primary_key=True),
-    sa.Column("account", sa.Text, nullable=False),
-)
-
 balances = sa.Table(
     "hexveil_balances",
     metadata,
     sa.Column("account", sa.Text, primary_key=True),
     sa.Column("window", sa.Text, primary_key=True),
     sa.Column("unit", sa.LargeBinary, primary_key=True),
+    sa.Column("period", sa.Text, nullable=False),
     sa.Column("spent", sa.BigInteger, nullable=False),
     # The key is the row: a hidden number and a second index would double the largest table.
     sqlite_with_rowid=False,
 )
-"""Sum of each unit's losses in a window; the empty window is the lifetime."""
-
-totals = sa.Table(
-    "hexveil_totals",
-    metadata,
-    sa.Column("account", sa.Text, primary_key=True),
-    sa.Column("window", sa.Text, primary_key=True),
-    sa.Column("period", sa.Text, primary_key=True),
-    sa.Column("largest", sa.BigInteger, nullable=False),
-    sa.Column("units", sa.BigInteger, nullable=False),
-    sa.Column("exhausted", sa.BigInteger, nullable=False),
-)
-"""Per window and period: the largest balance, how many units have one, and are at the budget."""
+"""Sum of each unit's losses in a window; the empty window is the lifetime. `period` is the day or
+week that a unit is of, empty where it is a user."""
 
 
 # ---- soundness of the file ----
@@ -126,7 +97,9 @@ def check_request(
         return
     scanned = _scan_entries(connection, dataset, request)
     if scanned != list(indexed):
-        raise damaged(f"the index {_index()} does not agree with its table; REINDEX mends it")
+        raise damaged(
+            "the index hexveil_events_of_request does not agree with its table; REINDEX mends it"
+        )
 
 
 def check_file(connection: sa.Connection) -> None:
@@ -174,10 +147,6 @@ def _scan_entries(connection: sa.Connection, dataset: str, request: str) -> list
     for setting in _INDEX_SETTINGS:
         connection.exec_driver_sql(f"SET LOCAL {setting} TO DEFAULT")
     return entries
-
-
-def _index() -> str:
-    return next(str(index.name) for index in events.indexes if "request" in index.columns)
 
 
 def damaged(problem: str) -> StorageError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,17 +20,15 @@ import sqlalchemy as sa
 from hexveil.base.errors import StorageError
 from hexveil.base.work_share import LEDGER_CHECK, tell_share
 from hexveil.ledger import drawing, events, tables
-from hexveil.ledger.accounts import split_pinned
+from hexveil.ledger.accounts import PINNED, Account, parse_terms
 from hexveil.ledger.databases import transaction
-from hexveil.ledger.odometer import ALL_PERIODS
-from hexveil.ledger.promises import BudgetText, booked_delta, cost_parts
+from hexveil.ledger.promises import booked_delta, cost_parts
 from hexveil.ledger.unit_losses import Losses, losses_from_bytes
 
 EVENTS_SHARE = 0.6
 """Share of a verification that the events take, about."""
 BATCH = 200
 """Events read at a time: the losses of a release can be large."""
-NEVER_EXHAUSTED = 2**63 - 1
 
 _UNREADABLE = (sa.exc.SQLAlchemyError, TypeError, ValueError, KeyError, OverflowError)
 """Errors that a damaged row can raise: its columns may hold anything."""
@@ -73,7 +71,6 @@ def verify(engine: sa.Engine) -> Verdict:
         try:
             _walk_events(connection, replay)
             differences += _stored_rows(connection, replay)
-            differences += _accounts(connection, replay)
             differences += _sums(connection, replay)
         except _UNREADABLE as error:
             # In a sound file a database error is the connection's, and no verdict on the ledger.
@@ -117,13 +114,12 @@ class Replay:
         Time and hash of the last, as they stand there.
     broken_links, problems : list of str
         Sentences on entries that were not written so, and that cannot be.
-    accounts : dict of str to dict of str
-        Unit, window, budget, key and ids, as the table of accounts holds them.
+    accounts : dict of str to Account
     datasets : dict of str to str
     balances : dict of (account, window) to dict of bytes to int
         Balance of each unit in pico-epsilon.
-    periods : dict of (account, period) to list of int
-        Of each period of a unit: the largest balance for ever, and how many units have one.
+    periods : dict of bytes to str
+        Period of each unit.
     rows : dict of int to tuple
         Length and digest of each result, and the entry that names them.
     plans : set of str
@@ -133,10 +129,12 @@ class Replay:
         self.entries, self.entry, self.at, self.chain = 0, 0, "", events.GENESIS_HASH
         self.broken_links: list[str] = []
         self.problems: list[str] = []
-        self.accounts: dict[str, dict[str, str]] = {}
+        self.accounts: dict[str, Account] = {}
         self.datasets: dict[str, str] = {}
         self.balances: dict[tuple[str, str], dict[bytes, int]] = defaultdict(dict)
-        self.periods: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self.periods: dict[bytes, str] = {}
+        self.roundings = 0
+        """Bookings of exact losses that were rounded up, each by less than a part."""
         self.rows: dict[int, tuple[int, str | None, int]] = {}
         self.plans: set[str] = set()
         self._requests: dict[tuple[str, str], _ReplayedRequest] = defaultdict(_ReplayedRequest)
@@ -144,7 +142,7 @@ class Replay:
     def step(self, row: Any) -> None:  # noqa: ANN401  rows have the types of their columns
         """Check that an event follows the one before, and apply it."""
         if row.entry != self.entry + 1:
-            self.broken_links.append(_gap_text(self.entry, row.entry))
+            self.broken_links.append(f"Entry {row.entry} does not follow entry {self.entry}.")
         elif events.chain_hash(self.chain, row._asdict()) != row.chain:
             self.broken_links.append(
                 f"Entry {row.entry} is not what was written: its hash does not cover it and the "
@@ -169,14 +167,6 @@ class Replay:
             self._report(row, f"does not hold what an entry {row.kind!r} needs")
         self._follow(row, body)
 
-    def level(self, account: str, window: str) -> int:
-        """Return the balance at which a unit is exhausted in a window."""
-        # A budget by month or day limits only those windows; the lifetime then is a record, not a
-        # limit.
-        facts = self.accounts[account]
-        is_limited = (window == events.LIFETIME) == (facts["window"] == "lifetime")
-        return BudgetText.parse(facts["budget"]).parts if is_limited else NEVER_EXHAUSTED
-
     def _report(self, row: Any, problem: str) -> None:  # noqa: ANN401  as above
         self.problems.append(f"Entry {row.entry} {problem}.")
 
@@ -185,9 +175,7 @@ class Replay:
             if row.account in self.accounts:
                 self._report(row, f"opens the account {row.account!r} a second time")
                 return
-            BudgetText.parse(body["budget"])
-            names = ("unit", "window", "budget", "key", "ids")
-            self.accounts[row.account] = {name: body[name] for name in names}
+            self.accounts[row.account] = Account(row.account, **parse_terms(row.kind, body))
         elif row.kind == "joined":
             if row.dataset in self.datasets or row.account not in self.accounts:
                 self._report(row, f"lets {row.dataset!r} join where it cannot")
@@ -201,16 +189,13 @@ class Replay:
             self._report(row, f"is of an unknown kind, {row.kind!r}")
 
     def _change(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
-        facts = self.accounts[row.account]
+        old = self.accounts[row.account]
+        new = replace(old, **parse_terms(row.kind, body))
         # A first release pins less than a later one may add.
-        pairs = zip(*map(split_pinned, (facts["unit"], body.get("unit", ""))), strict=True)
-        if row.kind == "unit" and any(old not in ("", new) for old, new in pairs):
-            self._report(row, f"changes the unit of {row.account!r}")
-        if row.kind == "budget":
-            new, old = (BudgetText.parse(entry["budget"]) for entry in (body, facts))
-            if new.delta != old.delta:
-                self._report(row, f"changes the delta of {row.account!r}")
-        facts[row.kind] = body[row.kind]
+        pinned = {name: getattr(old, name) or getattr(new, name) for name in PINNED}
+        if new != replace(old, budget=new.budget, **pinned):
+            self._report(row, f"changes the terms of {row.account!r}")
+        self.accounts[row.account] = new
 
     def _advance(self, row: Any, body: Mapping[str, Any]) -> None:  # noqa: ANN401
         """Apply an event of a request."""
@@ -229,7 +214,6 @@ class Replay:
         elif row.kind == "returned" and request.reserved is not None:
             window, losses = request.reserved
             request.reserved = None
-            # The summaries of periods stay, as in the odometer.
             for name in {window, events.LIFETIME}:
                 self._add(row.account, name, losses, -1)
         elif row.kind == "marked":
@@ -242,31 +226,25 @@ class Replay:
 
     def _reserve(self, row: Any, body: Mapping[str, Any]) -> tuple[str, Losses]:  # noqa: ANN401
         """Book the losses of a reservation, and return them with their window."""
-        facts, window = self.accounts[row.account], body["window"]
+        account, window = self.accounts[row.account], body["window"]
         losses = losses_from_bytes(row.units or b"", body["periods"])
-        budget = BudgetText.parse(facts["budget"])
+        self.roundings += "limit" in body
         if cost_parts(body) != losses.largest:
             self._report(row, "names another cost than its units have")
-        if booked_delta(body) != budget.delta:
+        if booked_delta(body) != account.delta:
             self._report(row, "mixes pure and approximate privacy in one account")
         # A loss booked in a past window would leave this window's budget untouched.
-        if window != events.window_of(facts["window"], row.at):
+        if window != events.window_of(account.window, row.at):
             self._report(row, "was booked in another window than its time's")
         balances = self._add(row.account, window, losses, 1)
-        over = sum(spent > budget.parts for spent in balances)
         # Where the window is the lifetime, a second addition would count the losses twice.
         if window != events.LIFETIME:
-            balances = self._add(row.account, events.LIFETIME, losses, 1)
-        if losses.periods != ("",):
-            numbers = zip(
-                losses.period.tolist(), losses.pico_epsilons.tolist(), balances, strict=True
-            )
-            for number, loss, balance in numbers:
-                period = self.periods[row.account, losses.periods[number]]
-                period[0] = max(period[0], balance)
-                # A balance that equals the loss was zero before: the unit is new in its period.
-                period[1] += balance == loss
-        if over:
+            self._add(row.account, events.LIFETIME, losses, 1)
+        numbers = zip(losses.hashes, losses.period.tolist(), strict=True)
+        self.periods |= {unit: losses.periods[number] for unit, number in numbers}
+        # Where exact losses fit, their roundings may not.
+        limit = account.pico_epsilons + self.roundings
+        if over := sum(spent > limit for spent in balances):
             self._report(row, f"took {over:,} units above the budget of its time")
         return window, losses
 
@@ -292,15 +270,6 @@ class Replay:
 def _to_count(value: object) -> int:
     """Return a number that an event names; zero where it is none."""
     return max(value, 0) if isinstance(value, int) else 0
-
-
-def _gap_text(previous: int, following: int) -> str:
-    start, end = previous + 1, following - 1
-    if start > end:
-        return f"Entry {following} does not follow entry {previous}."
-    return (
-        f"Entry {start} is missing." if start == end else f"Entries {start} to {end} are missing."
-    )
 
 
 # ---- the tables beside it ----
@@ -330,54 +299,21 @@ def _stored_rows(connection: sa.Connection, replay: Replay) -> Iterator[str]:
             yield f"The plan {name[:16]} is not what was booked."
 
 
-def _accounts(connection: sa.Connection, replay: Replay) -> Iterator[str]:
-    """Yield accounts and data sets that differ from the events."""
-    stand = {row.account: row._asdict() for row in connection.execute(sa.select(tables.accounts))}
-    expected = {name: {"account": name} | facts for name, facts in replay.accounts.items()}
-    for name in _differing(stand, expected):
-        yield f"The account {name!r} is not what the events say."
-    joined = {row.dataset: row.account for row in connection.execute(sa.select(tables.datasets))}
-    for name in _differing(joined, replay.datasets):
-        yield f"The data set {name!r} does not spend from the account that the events say."
-
-
 def _sums(connection: sa.Connection, replay: Replay) -> Iterator[str]:
-    """Yield the accounts and windows whose balances or totals differ from the bookings."""
-    totals = {}
-    for (account, window), by_unit in replay.balances.items():
-        balances, level = by_unit.values(), replay.level(account, window)
-        totals[account, window, ALL_PERIODS] = (
-            max(balances, default=0),
-            sum(balance > 0 for balance in balances),
-            sum(balance >= level for balance in balances),
-        )
-    for (account, period), (largest, units) in replay.periods.items():
-        totals[account, events.LIFETIME, period] = (largest, units, 0)
+    """Yield the accounts and windows whose balances differ from the bookings."""
     n_wrong: Counter[tuple[str, str]] = Counter()
     for row in connection.execute(sa.select(tables.balances)):
-        booked = replay.balances[row.account, row.window]
+        unit = bytes(memoryview(row.unit))
         # A cancelled booking leaves a row of zero, which says the same as no row.
-        expected = booked.pop(bytes(memoryview(row.unit)), 0)
-        n_wrong[row.account, row.window] += row.spent != expected
+        booked = replay.balances[row.account, row.window].pop(unit, 0)
+        is_right = row.spent == booked and (not booked or row.period == replay.periods[unit])
+        n_wrong[row.account, row.window] += not is_right
     for place, missing in replay.balances.items():
         n_wrong[place] += sum(balance != 0 for balance in missing.values())
     for (account, window), count in sorted(n_wrong.items()):
         if count:
+            when = "for ever" if window == events.LIFETIME else f"in {window}"
             yield (
-                f"Balances of {account!r} {_window(window)} are not the sum of what was booked "
+                f"Balances of {account!r} {when} are not the sum of what was booked "
                 f"({count:,} of them)."
             )
-    rows = connection.execute(sa.select(tables.totals))
-    stand = {(row[0], row[1], row[2]): (row.largest, row.units, row.exhausted) for row in rows}
-    for account, window in sorted({place[:2] for place in _differing(stand, totals, (0, 0, 0))}):
-        yield f"The totals of {account!r} {_window(window)} are not those of the balances."
-
-
-def _differing(stand: Mapping[Any, Any], expected: Mapping[Any, Any], nothing: Any = None) -> Any:  # noqa: ANN401
-    """Return the sorted names under which two tables differ; `nothing` says the same as no row."""
-    names = sorted(stand.keys() | expected.keys())
-    return [name for name in names if stand.get(name, nothing) != expected.get(name, nothing)]
-
-
-def _window(window: str) -> str:
-    return "for ever" if window == events.LIFETIME else f"in {window}"

@@ -94,8 +94,6 @@ class PlanComponent(BookedStages):
         Whether its stages measure counts by bin, and not sums alone.
     searches_grids : bool
         Whether other grids are compared by its error.
-    missing_range : str or None
-        The option that a private clipping range requires; None where there is none.
     targets : list
         Target errors; empty where ε was given.
     refusal : str or None
@@ -104,7 +102,6 @@ class PlanComponent(BookedStages):
 
     reads_bins: ClassVar[bool] = False
     searches_grids: ClassVar[bool] = False
-    missing_range: Any = None
     targets: Any = ()
     refusal: Any = None
     largest_errors: Any = MappingProxyType({})

@@ -6,13 +6,11 @@ Compared is one cell of records or of counts, of one value column.
 
 from __future__ import annotations
 
-import io
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-import pyarrow as pa
-import pyarrow.csv
 
 from hexveil import evaluation
 from hexveil.base.errors import InputError
@@ -26,10 +24,10 @@ from hexveil.simulation.own_cells import read_counts, select_cell, some_cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    import pyarrow as pa
 
     from hexveil.cli import declarations
-    from hexveil.cli.formatting import Row
 
 
 COMPARING = "Comparing"
@@ -42,8 +40,6 @@ EPSILONS = ("0.25", "0.5", "1", "2")
 
 def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent."""
-    if options.out is not None:
-        own_cells.check_folder(options.out)  # before the simulation, which may take minutes
     values = None if options.values is None else evaluation.values(options.values)
     mechanisms = [evaluation.mechanism(text) for text in options.mechanism or REGISTRY]
     # Counts, or records and a cell of them: PRIVATE then.
@@ -58,16 +54,12 @@ def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
             progress=partial(tell_share, COMPARING),
             **studied,
         )
-    unit, files = arguments.value_unit_of(run), []
-    if options.out is not None:
-        files = write(table, options.out)
-    if not options.as_json:
-        show_table(table, unit)
-    formatting.show(
-        lambda: end_rows(table, files),
-        lambda: results_json(table, files),
-        as_json=options.as_json,
-    )
+    if options.as_json:
+        stamp = f"{own_cells.STAMP} {own_cells.NOT_COVERED}"
+        head = {"private": stamp} if own_cells.is_private(table) else {}
+        click.echo(json.dumps(head | {"rows": table.to_pylist()}, indent=2))
+    else:
+        show_table(table, arguments.value_unit_of(run))
 
 
 def epsilons(run: Run, option_texts: Sequence[str]) -> list[str]:
@@ -108,24 +100,6 @@ def of_file(run: Run, options: declarations.EvaluateOptions) -> dict[str, Any]:
     return {"counts": read_counts(options.counts), "bounds": run.values.bounds}
 
 
-def write(table: pa.Table, out: Path) -> list[Path]:
-    """Write the table, and return its file."""
-    private = own_cells.is_private(table)
-    stamp = f"# {own_cells.STAMP} {own_cells.NOT_COVERED}\n" if private else ""
-    # A private table begins with the stamp, so that no copy loses it.
-    text = io.BytesIO(stamp.encode())
-    text.seek(0, io.SEEK_END)
-    pyarrow.csv.write_csv(table, text)
-    return own_cells.write_files(out, {"evaluate.csv": text.getvalue()}, private=private)
-
-
-def results_json(table: pa.Table, files: list[Path]) -> dict[str, Any]:
-    """Return the table as JSON data; a private one says so in the first entry."""
-    stamp = f"{own_cells.STAMP} {own_cells.NOT_COVERED}"
-    head = {"private": stamp} if own_cells.is_private(table) else {}
-    return head | {"rows": table.to_pylist(), "files": [str(path) for path in files]}
-
-
 def show_table(table: pa.Table, value_unit: str) -> None:
     """Print a row per mechanism and a column per epsilon."""
     rows = table.to_pylist()
@@ -144,14 +118,9 @@ def show_table(table: pa.Table, value_unit: str) -> None:
             [[name, *(cells[name, loss] for loss in block)] for name in names],
             ("Epsilon",),
         )
+    if own_cells.is_private(table):
+        formatting.print_rows(["", ("Guarantee", own_cells.NOT_COVERED)])
 
 
 def _error(row: dict[str, Any]) -> str:
     return f"{formatting.number_text(row['mae'])} ± {formatting.number_text(row['standard_error'])}"
-
-
-def end_rows(table: pa.Table, files: list[Path]) -> list[Row]:
-    """Return the limits of use of private results, and the written files."""
-    rows: list[Row] = ["", ("Guarantee", own_cells.NOT_COVERED)] * own_cells.is_private(table)
-    names = ", ".join(path.name for path in files)
-    return [*rows, ("Written", f"{files[0].parent}: {names}" if files else None)]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli import formatting
@@ -80,33 +79,10 @@ def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
 
 
 def dossier(options: declarations.DossierOptions) -> None:
-    """Write the document that a privacy officer reads, completes and signs, as Markdown."""
+    """Print the document that a privacy officer reads, completes and signs, as Markdown."""
     document = made_of(options.folder)
-    text = document.to_markdown() + "\n"
-    if options.out is not None:
-        check_out(options.out, options.folder)
-        atomic_files.write_named(options.out, text.encode())
-    if options.as_json:
-        click.echo(json.dumps(document.to_data(), indent=2))
-    elif options.out is None:
-        click.echo(text, nl=False)
-    else:
-        formatting.print_rows([("Written", str(options.out))])
-
-
-def check_out(out: Path, folder: Path) -> None:
-    """Raise InputError for a file that is not Markdown, has no folder, or is in the release."""
-    if out.suffix != ".md":
-        raise InputError(f"--out must name a file that ends in .md, got {out}.")
-    if not out.parent.is_dir():
-        raise InputError(f"--out: there is no folder {out.parent}; create it, or name another.")
-    if out.is_dir():
-        raise InputError(f"--out: {out} is a folder; name a file.")
-    # Resolved, because a link could lead into the folder, whose receipt would no longer fit.
-    if out.resolve().is_relative_to(folder.resolve()):
-        raise InputError(
-            f"--out: {out} is in the release folder, which must not change; name a file elsewhere."
-        )
+    text = document.to_markdown()
+    click.echo(json.dumps({"markdown": text}, indent=2) if options.as_json else text)
 
 
 # ---- comparisons and roll-ups ----

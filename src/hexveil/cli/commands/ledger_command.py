@@ -22,6 +22,7 @@ from hexveil.cli.formatting import show as print_result
 from hexveil.config import arguments, load
 from hexveil.ledger import Ledger, inspection
 from hexveil.ledger.databases import MEMORY, Engine, connect_existing, describe_address
+from hexveil.ledger.inspection import UNFINISHED
 from hexveil.ledger.promises import booked_epsilon
 from hexveil.ledger.verification import verify as verified
 from hexveil.publishing import signing
@@ -29,7 +30,7 @@ from hexveil.publishing.booking import PRIVATE
 from hexveil.records.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from fractions import Fraction
 
     from hexveil.cli import declarations
@@ -223,7 +224,7 @@ def overview_json(summary: Overview, location: str) -> dict[str, Any]:
         "chain": summary.head.chain,
         "accounts": [
             account_json(status.account)
-            | {"datasets": list(status.datasets)}
+            | {"datasets": list(status.account.datasets)}
             | spend_json(status.spend)
             | {"releases": status.releases}
             for status in summary.accounts
@@ -242,10 +243,10 @@ def overview_rows(summary: Overview, location: str) -> list[Row]:
 
 def account_rows(status: AccountStatus) -> list[Row]:
     """Return rows about an account; the window's number always with the lifetime's."""
-    spend, this = status.spend, f" in {status.spend.label}" if status.spend.label else ""
-    states = ", ".join(f"{many:,} {state}" for state, many in status.releases.items())
+    account, spend = status.account, status.spend
+    this = f" in {spend.label}" if spend.label else ""
     units = f"{spend.units:,} with a privacy loss{this}, {spend.exhausted:,} exhausted"
-    if PRIVATE in status.account.unit:
+    if PRIVATE in account.unit:
         units = "any unit, present or not: one balance for all, since which units exist is private"
     # The sum over all units of one owner: what user-day accounts do not limit.
     ever = f"{loss(spend.lifetime)}, for an owner present throughout"
@@ -254,15 +255,31 @@ def account_rows(status: AccountStatus) -> list[Row]:
             f"; each epsilon is one at delta {decimal_text(spend.delta)}, and they do not add up"
         )
     return [
-        ("Account", f"{status.account.name}, for data set {', '.join(status.datasets)}"),
-        ("Budget", budget_words(status.account)),
+        ("Account", f"{account.name}, for data set {', '.join(account.datasets)}"),
+        ("Budget", budget_words(account)),
         ("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
         ("Left", f"{at_least(float(spend.remaining))}, for every unit"),
         ("Lifetime total", ever),
         ("Units", units),
-        ("Releases", states or "none"),
-        ("Key", f"fingerprint {status.account.key}"),
+        ("Releases", releases_text(status.releases)),
+        ("Key", f"fingerprint {account.key}"),
     ]
+
+
+def releases_text(states: Mapping[str, int]) -> str:
+    """Return how many releases are complete, unfinished and abandoned.
+
+    Examples
+    --------
+    >>> releases_text({"marked": 1, "stored": 1, "committed": 2})
+    '3 complete, 1 unfinished (hexveil ledger resolve lists them)'
+    """
+    kinds = {"complete": ("stored", "committed"), "unfinished": UNFINISHED}
+    kinds["abandoned"] = ("abandoned",)
+    counts = {kind: sum(states.get(state, 0) for state in names) for kind, names in kinds.items()}
+    texts = [f"{count:,} {kind}" for kind, count in counts.items() if count]
+    hint = " (hexveil ledger resolve lists them)"
+    return ", ".join(t + hint * t.endswith("unfinished") for t in texts) or "none"
 
 
 def loss(epsilon: Fraction | int) -> str:
@@ -281,12 +298,11 @@ def loss(epsilon: Fraction | int) -> str:
 def event_line(event: Event) -> str:
     """Return an event on a line: owner, beginning of its request, details."""
     details = [event.request[:16]] if event.request else []
+    suffix = f" at delta {event.body['delta']}" if event.body.get("delta", "0") != "0" else ""
     if event.kind == "reserved":
-        delta = event.body.get("delta")
-        words = price(float(booked_epsilon(event.body)))
-        details.append(f"epsilon {words}" + (f" at delta {delta}" if delta else ""))
+        details.append(f"epsilon {price(float(booked_epsilon(event.body)))}{suffix}")
     if "budget" in event.body:
-        details.append(f"epsilon {event.body['budget']}")
+        details.append(f"epsilon {event.body['budget']}{suffix}")
     if event.kind == "unit":
         details.append(str(event.body["unit"]))
     whose, about = event.dataset or event.account, "  ".join(details)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,32 +11,32 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
-from hexveil.cli.plan_text import estimator_rows, map_rows, missing_range_row, price_rows
+from hexveil.cli.formatting import at_least, number_text, price
+from hexveil.cli.plan_text import map_rows, price_rows
 from hexveil.config import Run, arguments
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.records.progress import show_progress
-from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hexveil.cli import declarations
     from hexveil.cli.formatting import Row
-    from hexveil.planning.comparison import Comparison, ComparisonRow
-    from hexveil.planning.moment_component import MomentComponent
+    from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.plan import Plan
     from hexveil.publishing.memory.history import ExpectedErrors
 
 _MOST_DAYS = 366
 _SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
-_METHOD_HEADS = ("Cost", "Naive", "Worst", "Average", "Median", "Useful", "Lower bound")
-_CERTIFIED = {"loss": "cost", "max error": "worst", "mean error": "average"}
-_METHODS = (
-    "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median over "
-    "cells: {}. Useful: cells expected to beat a single number for all. Lower bound: no plan of "
-    "the joint plan's class goes below it; with the gap to this plan."
+_HEADS = {"epsilon": "Cost", "claimed": "Naive", "better": "Useful", "lower_bound": "Lower bound"}
+_FORMS = {"epsilon": price, "claimed": price, "lower_bound": at_least}
+"""How a figure is rounded, where a direction is safe."""
+_LEGEND = (
+    "Naive: the privacy cost of the same noise if cells are counted. Worst, average, median: "
+    "planning errors over cells; of several statistics as a part of that of a constant. Useful: "
+    "cells expected to beat a single number for all. Lower bound, gap: no plan of the joint plan's "
+    "class goes below it."
 )
 _REPEATS = (
     "Of several records of one user at one time one place counts, with its average; how many that "
@@ -73,16 +73,14 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         }
         for column, comparison in compared.items():
             beside = content if plan.is_single else content["columns"][column]
-            beside |= comparison.to_json()
+            beside["methods"] = [row.to_json() for row in comparison]
         formatting.show(list, lambda: content, as_json=True)
         return
-    range_row = missing_range_row(run, plan)
-    formatting.print_rows([*price_rows(plan, facts), range_row, *map_rows(plan, warning=warning)])
+    formatting.print_rows([*price_rows(plan, facts), *map_rows(plan, warning=warning)])
     for column, comparison in compared.items():
         if not plan.is_single:
             click.echo(f"\n{column}, at its own loss or targets:")
-        component = plan.components[column]
-        _show_comparison(component, comparison, component.facts.value_unit)
+        show_methods(comparison)
     review = saved and f"{saved}; review it, then: hexveil release ... --from-plan {saved}"
     formatting.print_rows([("Saved", review)])
 
@@ -102,7 +100,7 @@ def _plan_on_paper(run: Run, *, as_json: bool) -> None:
     formatting.show(lambda: [*planned.price_rows(), repeats], planned.plan_json, as_json=as_json)
 
 
-def _compare(plan: Plan) -> Comparison:
+def _compare(plan: Plan) -> list[ComparisonRow]:
     # For --compare alone:
     from hexveil.planning.comparison import COMPARING, compare  # noqa: PLC0415
 
@@ -110,51 +108,23 @@ def _compare(plan: Plan) -> Comparison:
         return compare(plan)
 
 
-def _show_comparison(plan: Any, comparison: Comparison, unit: str) -> None:  # noqa: ANN401  a part
-    """Print the ways to answer one request, or why there are none."""
-    if comparison.estimators:
-        formatting.print_rows(estimator_rows(comparison.estimators, unit))
-        return
-    show_methods(comparison.methods, _METHODS.format(_measure(plan, unit)))
-
-
-def show_methods(lines: Sequence[ComparisonRow], legend: str) -> None:
-    """Print a line per method, why some are not possible, and the legend."""
-    click.echo("\nThis request by every method:")
-    none = [*["-"] * (len(_METHOD_HEADS) - 1), "not possible"]
-    cells = [[line.name, *(_method_figures(line.figures) or none)] for line in lines]
-    formatting.print_table(("Method", *_METHOD_HEADS), cells, ("Method", "Lower bound"))
-    troubles = [f"{one.name} is not possible: {one.trouble}" for one in lines if one.trouble]
-    formatting.print_rows([("", text) for text in (*troubles, legend)])
-
-
-def _measure(plan: MomentComponent, unit: str) -> str:
-    """Return the unit of measure of the compared errors as text."""
-    names = list(plan.error_models)
-    if len(names) == 1:
-        name = unit_of_statistic(names[0], unit)
-        error = f"planning error{' in ' if name else ''}{name}"
-        predicted = plan.allocation.clipping.has_stages
-        how = f" (for {plan.mechanism} a prediction, for the others a worst case)"
-        return error + (how if predicted else "")
-    over = "larger" if plan.request.objective == "max" else "average"
-    return f"the {over} of both planning errors, each relative to the largest error of a constant"
-
-
-def _method_figures(figures: Mapping[str, Any]) -> list[str]:
-    if not figures:
-        return []
-    bound = "-"
-    if figures["gap"] is not None:
-        lower = formatting.at_least(figures["lower_bound"])
-        gap = formatting.price(100 * figures["gap"])
-        bound = f"{_CERTIFIED[figures['certifies']]} {lower} (gap {gap}%)"
-    return [
-        *(formatting.price(figures[name]) for name in ("epsilon", "claimed")),
-        *(formatting.number_text(figures[name]) for name in ("worst", "average", "median")),
-        f"{figures['better']:,}",
-        bound,
+def show_methods(rows: list[ComparisonRow]) -> None:
+    """Print a line for each method, and why some are not possible."""
+    names = dict.fromkeys(name for row in rows for name in row.figures if name != "certifies")
+    heads = ["Method", *(_HEADS.get(name, name.capitalize()) for name in names)]
+    cells = [
+        [f"{row.name}{' (chosen)' * row.is_planned}", *(_figure(row, name) for name in names)]
+        for row in rows
     ]
+    click.echo("\nThis request by every method:")
+    formatting.print_table(heads, cells, ("Method",))
+    troubles = [f"{row.name} is not possible: {row.trouble}" for row in rows if row.trouble]
+    formatting.print_rows([("", text) for text in (*troubles, _LEGEND)])
+
+
+def _figure(row: ComparisonRow, name: str) -> str:
+    number = row.figures.get(name)
+    return "-" if number is None else _FORMS.get(name, number_text)(float(number))
 
 
 # ---- days to come ----

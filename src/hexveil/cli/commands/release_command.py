@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, receipts, shared_steps
 from hexveil.cli.formatting import new_account_row, spend_json
-from hexveil.cli.plan_text import missing_range_row
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
@@ -48,12 +47,12 @@ def release(run: Run, options: declarations.ReleaseOptions) -> None:
     used = planned if book is None else planned.as_booked(book)
     if not options.as_json:
         source = None if used is planned else BOOKED
-        rows: list[Row] = [missing_range_row(run, planned.plan), warning, ("Plan", source)]
         if saved is not None:
             place = shared_steps.resolve_path(run, saved)
-            text = f"as saved in {place}; the run file's settings for planning are not used."
-            rows = [*rows[1:], ("Plan", text)]
-        formatting.print_rows([*used.price_rows(), *rows, new_account_row(book)])
+            source = f"as saved in {place}; the run file's settings for planning are not used."
+        formatting.print_rows(
+            [*used.price_rows(), warning, ("Plan", source), new_account_row(book)]
+        )
     published, opened = used.publish(account, book)
     written = write(run, published, folder)
     account_rows = [] if book is not None else [new_account_row(opened)]
@@ -92,7 +91,7 @@ def release_json(
     return planned.plan_json() | {
         "replayed": published.replayed,
         **({"open_cells": n_open.get("", n_open)} if n_open else {}),
-        "no_better_than_constant": list(published.no_better_than_constant),
+        "warnings": list(published.warnings),
         "ledger": spend_json(book.spend()),
         "files": [str(shared_steps.resolve_path(planned.run, path)) for path in written],
     }
@@ -132,17 +131,18 @@ class Preview:
     ----------
     planned : PlannedRelease
         As it would be made.
+    replayed : bool
+        Whether the request was answered before, so that the price is nothing.
     price, remaining : Fraction
-        Nothing, if the request was answered before.
-    text : str
-        The booking in words.
+    is_new : bool
+        Whether the ledger is still to be made.
     """
 
     planned: PlannedRelease
     replayed: bool
     price: Fraction
     remaining: Fraction
-    text: str
+    is_new: bool
 
     @classmethod
     def of(cls, planned: PlannedRelease, account: dict[str, Any]) -> Preview:
@@ -152,14 +152,30 @@ class Preview:
         in_memory = {name: term for name, term in account.items() if name != "key"}
         book = Ledger(**(in_memory | {"url": MEMORY} if is_new else account))
         used, replayed = planned.preview(book)
-        price, remaining = 0 * used.plan.epsilon if replayed else used.plan.epsilon, book.remaining
-        text = _booking_text(used, price, remaining, is_new=is_new, replayed=replayed)
-        return cls(used, replayed, price, remaining, text)
+        price = Fraction(0) if replayed else used.plan.epsilon
+        return cls(used, replayed, price, book.remaining, is_new)
 
     @property
     def fits(self) -> bool:
         """Whether the budget of every unit allows it."""
-        return bool(self.price <= self.remaining)
+        return self.price <= self.remaining
+
+    @property
+    def text(self) -> str:
+        """The booking in words."""
+        if self.replayed:
+            return "would book nothing: this request was answered before."
+        if not self.price:
+            return "would book nothing, because no reading is used."
+        remainder = formatting.at_least(float(self.remaining))
+        booked = f"would book {formatting.price(float(self.price))} for {self.planned.whose}"
+        if self.fits:
+            source = "in a new ledger with a budget of" if self.is_new else "of the remaining"
+            return f"{booked}, {source} {remainder}."
+        return (
+            f"{booked}; every unit has {remainder} left, so the release is refused if one of its "
+            "units has no more than that."
+        )
 
 
 def _preview(
@@ -189,23 +205,4 @@ def _preview(
             }
         ),
         as_json=as_json,
-    )
-
-
-def _booking_text(
-    planned: PlannedRelease, price: Fraction, remaining: Fraction, *, is_new: bool, replayed: bool
-) -> str:
-    """Describe the booking that a release would make."""
-    if replayed:
-        return "would book nothing: this request was answered before."
-    if not price:
-        return "would book nothing, because no reading is used."
-    remainder = formatting.at_least(float(remaining))
-    source = "in a new ledger with a budget of" if is_new else "of the remaining"
-    booked = f"would book {formatting.price(float(price))} for {planned.whose}"
-    if price <= remaining:
-        return f"{booked}, {source} {remainder}."
-    return (
-        f"{booked}; every unit has {remainder} left, so the release is refused if one of its units "
-        "has no more than that."
     )

@@ -22,13 +22,6 @@ INVENTED = (
     "Streets, routes, buses and speeds are simulated; the records belong to nobody. The columns "
     "are named as in the bus feed of Surat (ITMS)."
 )
-READ = (
-    "--user license_plate --value speed --bounds 0,65 --location location.coordinates "
-    "--time observationDateTime --timezone Asia/Kolkata"
-)
-"""The options by which the other commands read these records."""
-GRID = "--set read.privacy_unit=user-day --resolution 6 --timeslot 6h --set cells.slot=pooled"
-"""A unit and a grid that even a small city supports."""
 CARS = (
     "Homes, trips, cars and speeds are simulated; the records belong to nobody. Where such cars "
     "are is private: the default promise of hexveil does not fit them."
@@ -86,17 +79,13 @@ def check_streets(path: Path, out: Path, *, are_there: bool) -> None:
 def summary_rows(summary: dict[str, Any]) -> list[Row]:
     """Return the summary as text, of buses with the next command."""
     days = "1 day" if summary["days"] == 1 else f"{summary['days']} days"
-    vehicles, files, interval = (
-        summary["vehicles"],
-        summary["files"],
-        summary.get("interval_seconds"),
-    )
+    vehicles, interval = summary["vehicles"], summary.get("interval_seconds")
     how = f"a fix every {interval} seconds; some fixes are missing"
     how = how if interval else "a record each 250 m; some cars stand still"
     size = f"{summary['records']:,} records of {summary['users']:,} {vehicles}, {days}"
     return [
         ("Invented", INVENTED if interval else CARS),
         ("Size", f"{size} from {summary['start']}, {how}."),
-        ("Written", ", ".join(files)),
-        ("Next", f"hexveil inspect {files[0]} {READ} {GRID}" if interval else None),
+        ("Written", ", ".join(summary["files"])),
+        ("Next", f"hexveil map {summary['files'][0]}" if interval else None),
     ]

@@ -26,7 +26,6 @@ The choices were made from public knowledge and the capacity table.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 from dataclasses import dataclass
 from functools import partial
@@ -66,15 +65,14 @@ class Show:
         Names of the files beside it.
     about : tuple of str
         Label and text of the line that says what the records are.
-    write : callable
-        Writes the records and the lines beneath the map into a folder, and is told the share of
-        the work that is done.
+    writer : callable
+        Returns what writes the records, and the lines beneath the map, into a folder.
     """
 
     name: str
     inputs: str
     about: tuple[str, str]
-    write: Callable[[Path, Callable[[float], None]], None]
+    writer: Callable[[], Callable[[Path], None]]
 
     @property
     def run(self) -> str:
@@ -98,25 +96,18 @@ def demo(options: declarations.DemoOptions) -> None:
         release_command.release(run, ReleaseOptions(as_json=options.as_json))
     if not options.as_json:
         page = run.folder / str(run.release.out) / "report.html"
-        formatting.print_rows(
-            [
-                ("Run file", f"{run.folder}: {show.name}.toml, {show.inputs}"),
-                ("Open the map", str(page)),
-            ]
-        )
+        files_text = f"{run.folder}: {show.name}.toml, {show.inputs}"
+        formatting.print_rows([("Run file", files_text), ("Open the map", str(page))])
 
 
 def prepare(show: Show, parent: Path) -> Run:
     """Write records and run file to a new folder; return the run."""
+    write = show.writer()  # first: its package may be missing
     folder = new_folder(parent, show.name)
     try:
         with show_progress(PREPARING):
-            show.write(folder, partial(tell_share, PREPARING))
+            write(folder)
         (folder / f"{show.name}.toml").write_text(show.run, "utf-8")
-    except InputError:
-        # An empty folder would look like an unfinished demo.
-        _leave(folder)
-        raise
     except OSError as error:
         raise StorageError(f"the demo cannot write to {folder}: {error.strerror}.") from None
     return load(str(folder / f"{show.name}.toml"))
@@ -124,29 +115,20 @@ def prepare(show: Show, parent: Path) -> Run:
 
 def new_folder(parent: Path, name: str) -> Path:
     """Create and return the first new folder among parent/name-1, -2, ..."""
-    # Creating is the test: two demos at once must not get the same folder.
-    for number in itertools.count(1):
-        folder = parent / f"{name}-{number}"
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            # The parent itself is a file: no number would help.
-            if not parent.is_dir():
-                break
-        except OSError:
-            break
-        else:
-            return folder
-    raise InputError(
-        f"the folder {parent} cannot be created here; change to a folder where you may write."
-    )
-
-
-def _leave(folder: Path) -> None:
-    """Remove a new folder, and the one above if it is empty too."""
-    with contextlib.suppress(OSError):
-        folder.rmdir()
-        folder.parent.rmdir()
+    number = 1
+    try:
+        parent.mkdir(exist_ok=True)
+        while True:
+            folder = parent / f"{name}-{number}"
+            # Creating is the test: two demos at once must not get the same folder.
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+            number += 1
+    except OSError:
+        raise InputError(
+            f"the folder {parent} cannot be created here; change to a folder where you may write."
+        ) from None
 
 
 # ---- the invented city ----
@@ -154,9 +136,9 @@ def _leave(folder: Path) -> None:
 CITY = City(users=350, days=30, seed=1, interval="60s")
 
 
-def write_city(folder: Path, tell: Callable[[float], None]) -> None:
+def write_city(folder: Path) -> None:
     """Write the records and the streets."""
-    CITY.write(folder / "city.parquet", progress=tell)
+    CITY.write(folder / "city.parquet", progress=partial(tell_share, PREPARING))
     (folder / "streets.geojson").write_text(json.dumps(streets_and_centre()), "utf-8")
 
 
@@ -179,7 +161,7 @@ CITY_SHOW = Show(
         "The city",
         f"is invented: {CITY.users} buses, {CITY.days} days, a record a minute (hexveil simulate).",
     ),
-    write_city,
+    lambda: write_city,
 )
 
 
@@ -191,17 +173,21 @@ ABOUT = (
 )
 
 
-def write_flights(folder: Path, _tell: Callable[[float], None]) -> None:
-    """Write the flights and the routes from New York."""
+def flights_writer() -> Callable[[Path], None]:
+    """Return what writes the flights and the routes from New York."""
     records = flights.records()
-    places = flights.destinations(records)
-    pyarrow.parquet.write_table(records, folder / "flights.parquet")
-    (folder / "routes.geojson").write_text(json.dumps(flights.routes(places)), "utf-8")
+
+    def write(folder: Path) -> None:
+        pyarrow.parquet.write_table(records, folder / "flights.parquet")
+        routes = flights.routes(flights.destinations(records))
+        (folder / "routes.geojson").write_text(json.dumps(routes), "utf-8")
+
+    return write
 
 
 FLIGHTS_SHOW = Show(
     "flights",
     "flights.parquet, routes.geojson, ledger.sqlite, ledger.sqlite.key",
     ("Flights", ABOUT),
-    write_flights,
+    flights_writer,
 )

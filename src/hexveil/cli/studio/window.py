@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, guided, questions
 from hexveil.cli.commands.release_command import Preview, destination, end_rows
-from hexveil.cli.plan_text import map_rows, missing_range_row
+from hexveil.cli.plan_text import map_rows
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
 from hexveil.cli.studio.views import (
     LISTED,
@@ -261,7 +261,6 @@ class Window:
         """Return promise, map and booking to be confirmed, and details of the plan."""
         rows = [
             *preview.planned.price_rows(),
-            missing_range_row(planned.run, planned.plan),
             *([] if planned.plan.is_declared else map_rows(planned.plan)),
         ]
         unit, delta = planned.facts.privacy_unit, planned.plan.delta

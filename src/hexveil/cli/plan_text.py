@@ -341,13 +341,14 @@ def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
     """Return the cost of a month of releases, one a day."""
     if not plan.epsilon:
         return ("A month", None)
-    issue = "map" if plan.occupancy.n_cells > 1 else "release"
-    epsilon, end = MONTH * float(plan.epsilon), " in total."
+    epsilon, end = MONTH * float(plan.epsilon), "."
     if plan.delta:
         epsilon = square_epsilon(MONTH * plan.booked_limit, plan.delta)
-        end = f"{_delta_text(plan)} in total: squares of mu add up, and not epsilons."
-    month = f"{price(epsilon)} (probability factor {factor(epsilon)})"
+        end = f"{_delta_text(plan)}: squares of mu add up, and not epsilons."
     period = facts.privacy_unit.removeprefix("user").lstrip("-")
     within = f"any one {period} of a user stays within its cost, but " if period else ""
-    text = f"{within}a user present in {MONTH} {issue}s can lose {month}{end}"
-    return ("A month", f"if you publish every day, {text}")
+    text = (
+        f"if you publish every day, {within}a user present in {MONTH} releases can lose "
+        f"{price(epsilon)} (probability factor {factor(epsilon)}) in total{end}"
+    )
+    return ("A month", text)

@@ -141,8 +141,13 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
     """Return rows about the expected error, and how it comes about."""
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
-    unit = facts.value_unit
-    floor = f"the noise alone would average at least {measured(plan.support.floor, unit)}"
+    unit, support = facts.value_unit, plan.support
+    floor = f"the noise alone would average at least {measured(support.floor, unit)}"
+    assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
+    useful = (
+        f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
+        f"cells (assumed error {assumed})."
+    )
     words = plan.allocation.clipping.words(
         plan,
         lambda epsilon: _epsilon_share(plan, epsilon),
@@ -153,7 +158,7 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
-        ("Useful cells", _useful_cells(plan, unit)),
+        ("Useful cells", useful),
         month_row(plan, facts),
     ]
 
@@ -184,15 +189,6 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
     """Return the epsilon of a step and its share of the total."""
     percent = 100 * float(epsilon / plan.requested_epsilon)
     return f"epsilon {price(float(epsilon))} ({percent:.3g}%)"
-
-
-def _useful_cells(plan: MomentComponent, unit: str) -> str:
-    support = plan.support
-    assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
-    return (
-        f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
-        f"cells (assumed error {assumed})."
-    )
 
 
 def _mechanism(plan: MomentComponent) -> str | None:

@@ -17,7 +17,6 @@ import math
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 PAIRS = (1_000_000, 3_000_000, 10_000_000, 30_000_000)
 PAIRS_OF_USER, REPEATED, PART, SEED = 100, 0.2, 2**20, 24
 CENTRE, RESOLUTION, BOUNDS = (21.17, 72.83), 8, (0, 65)
-RESOLUTIONS = (RESOLUTION - 1, RESOLUTION)
 EPSILON = 2.0
 WAYS: dict[str, dict[str, Any]] = {
     'plan "equal-split"': {"method": "equal-split", "clipping_range": "bounds"},
@@ -130,8 +128,7 @@ def measure(pairs: int, file: Path, memory: str) -> Steps:
     found: Steps = {}
     data = step(found, "reading", lambda: read(file, memory))
     assert data.occupancy.n_pairs == pairs, data
-    grids = [replace(data.public.cells.grid, resolution=r) for r in RESOLUTIONS]
-    step(found, "adviser", lambda: hv.capacity(data, epsilon=EPSILON, grids=grids))
+    step(found, "adviser", lambda: hv.capacity(data, epsilon=EPSILON))
     made = [step(found, name, partial(plan, data, **options)) for name, options in WAYS.items()]
     with tempfile.TemporaryDirectory(prefix="hexveil-bench-") as temporary:
         folder = Path(temporary)

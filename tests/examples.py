@@ -1,7 +1,8 @@
-"""How many examples Hypothesis draws for a test: a share of its full number, by the profile."""
+"""How many examples a test has: a share of those that Hypothesis draws, and some of others."""
 
 import math
 
+import pytest
 from hypothesis import settings
 
 PROFILES = {"quick": 20, "full": 100}
@@ -27,3 +28,16 @@ def examples(number, **options):
     """Return the settings of a test that has this number of examples in the full profile."""
     scaled = math.ceil(number * settings.default.max_examples / PROFILES["full"])
     return settings(max_examples=max(scaled, min(number, FEWEST)), **options)
+
+
+def some(values, quick):
+    """Return parameters of which so many, spread evenly, are quick; the others are marked slow."""
+    values = list(values)
+    kept = {round(k * len(values) / quick) for k in range(quick)}
+    marked = (
+        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=pytest.mark.slow)
+        for one in values
+    )
+    return [
+        one if k in kept else slow for k, (one, slow) in enumerate(zip(values, marked, strict=True))
+    ]

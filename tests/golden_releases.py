@@ -14,6 +14,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -35,8 +36,6 @@ class FixedNoise:
         place = np.arange(values.size).reshape(values.shape) * 7919 % BLOCK
         return values + np.rint(1.5 * (2 * place / (BLOCK - 1) - 1) * scales).astype(np.int64)
 
-    gaussian = laplace
-
     def noisy_max(self, scores, sizes, scale):  # noqa: ARG002  as the noise library
         """Return the place of the first best score."""
         rows = np.broadcast_shapes(scores.shape, sizes.shape)
@@ -49,33 +48,40 @@ def fixed_noise():
     """Put fixed noise in place of the library's."""
     from hexveil.mechanisms.noise import VettedNoise  # noqa: PLC0415  not for every test
 
-    names = ("laplace", "gaussian", "noisy_max")
-    before = {name: VettedNoise.__dict__[name] for name in names}
-    for name in names:
-        setattr(VettedNoise, name, FixedNoise.__dict__[name])
-    try:
+    fixed = {"laplace": FixedNoise.laplace, "gaussian": FixedNoise.laplace}
+    with patch.multiple(VettedNoise, **fixed, noisy_max=FixedNoise.noisy_max):
         yield
-    finally:
-        for name, method in before.items():
-            setattr(VettedNoise, name, method)
 
 
-class _Words(html.parser.HTMLParser):
-    """The visible text of a page."""
+class Elements(html.parser.HTMLParser):
+    """What a browser would make of a page: elements with attributes, and scripts."""
 
     def __init__(self):
-        super().__init__()
-        self.words, self.hidden = [], 0
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.texts, self.script = [], [], [], False
 
-    def handle_starttag(self, tag, attrs):  # noqa: ARG002
-        self.hidden += tag in ("script", "style")
+    def handle_starttag(self, tag, attrs):
+        """Note an element and its attributes."""
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        self.script = tag in ("script", "style")
 
-    def handle_endtag(self, tag):
-        self.hidden -= tag in ("script", "style")
+    def handle_endtag(self, _tag):
+        """Note that texts are shown again."""
+        self.script = False
 
     def handle_data(self, data):
-        if not self.hidden:
-            self.words += data.split()
+        """Note a text that is shown."""
+        if not self.script:
+            self.texts.append(data)
+
+
+def elements(html):
+    """Return a page as parsed."""
+    parser = Elements()
+    parser.feed(html)
+    parser.close()
+    return parser
 
 
 def seen(folder, verified):
@@ -94,9 +100,7 @@ def seen(folder, verified):
                 for field in table.schema
             }
         elif path.name == "report.html":
-            page = _Words()
-            page.feed(path.read_text(encoding="utf-8"))
-            texts[name] = " ".join(page.words)
+            texts[name] = " ".join(elements(path.read_text(encoding="utf-8")).texts)
         elif path.name == "README.txt":
             texts[name] = path.read_text(encoding="utf-8")
     return sight | {name: _lines(PASSING.sub("…", text)) for name, text in texts.items()}

@@ -12,34 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
+from attack.exact_law import choice
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.per_cell_allocation import MapStage
 from hexveil.mechanisms.sensitivity_report import LaplaceNoise, MappedMoves, Meter, Separate
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 
-TINY = 1e-300
 WINDOW = 2
 """Noisy sums that a later stage sees are followed this far beyond the sums there can be."""
-
-
-def selection_law(scores, scale):
-    """Return the chance of each candidate by permute-and-flip's definition, over all orders."""
-    odds = np.exp((scores - scores.max()) / scale)
-    n = odds.size
-    remaining = {(1 << n) - 1: 1.0}  # chance that exactly these candidates are still to be visited
-    chance = np.zeros(n)
-    for size in range(n, 0, -1):
-        following = {}
-        for left, p in remaining.items():
-            if left.bit_count() != size:
-                continue
-            for i in range(n):
-                if left >> i & 1:
-                    chance[i] += p / size * odds[i]
-                    without = left & ~(1 << i)
-                    following[without] = following.get(without, 0.0) + p / size * (1 - odds[i])
-        remaining = following
-    return chance
 
 
 def every_data_set(counts, span):
@@ -108,7 +88,6 @@ class ExactLoss:
         self.sums = PrivateSums(problem.data)
         self.worst = np.zeros(len(problem.neighbours))
         self.paths = 0
-        self._laws = {}
         self._follow({}, np.zeros(len(problem.data)), ())
 
     def _follow(self, rows, logs, metered):
@@ -144,14 +123,9 @@ class ExactLoss:
                 followed = range(column.min() - WINDOW, column.max() + WINDOW + 1)
                 options.append([(z, -np.abs(z - column) / scale) for z in followed])
             return options
-        laws = np.array([self._law(row, request.scale) for row in candidate_scores(measured)])
-        return [[(j, np.log(np.maximum(laws[:, j], TINY))) for j in range(laws.shape[1])]]
-
-    def _law(self, scores, scale):
-        key = scores.tobytes(), scale
-        if key not in self._laws:
-            self._laws[key] = selection_law(scores, scale)
-        return self._laws[key]
+        rows = candidate_scores(measured).tolist()
+        logs = np.array([choice(tuple(row), request.scale) for row in rows])
+        return [list(enumerate(logs.T))]
 
     def _is_last(self, stage, rows):
         """Return whether nothing follows, whatever this stage puts out."""

@@ -3,14 +3,11 @@
 import importlib
 import itertools
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -50,9 +47,6 @@ def load():
     names = {file.stem for file in FOLDER.rglob("*.py")}
     for name in (set(sys.modules) - before) & names:
         del sys.modules[name]
-
-
-# ---- what is shared: measurements, series, the table ----
 
 
 # ---- sets of records: their division, and records that are the same each time ----
@@ -108,38 +102,6 @@ def test_figures_are_those_of_what_is_shown(load):
     # The third cell is seen in one release alone.
     assert found["below_70"] == 0.5
     assert (found["good"], found["good_outside"]) == (0.4, 0.5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "kind"), [("values", "bounds"), ("presence", "auto")])
-def test_rows_are_of_whole_releases(load, model, kind):
-    """Three cells that differ are told apart at a large ε, and a row says what was predicted."""
-    intervals, rng = load("intervals"), np.random.default_rng(5)
-    user, cell = np.repeat(np.arange(60), 6), rng.integers(0, 3, 360)
-    value = 10.0 * cell + rng.normal(0, 2, 360)
-    table = pa.table({"user": user, "cell": cell.astype(str), "value": value})
-    small = load("interval_sets").Records(table, (0.0, 18.0))
-    given = SimpleNamespace(epsilon=["20"], releases=2, label="now", delta=None, ranges=[kind])
-    (row,) = intervals.measure("small", small, model, given)
-    assert (row.set, row.model, row.cells, row.releases) == ("small", model, 3, 2)
-    assert 0 < row.error < row.constant
-    assert row.ratio == row.predicted / row.predicted_error > 0
-    assert intervals.line(row).count("|") == intervals.HEAD.splitlines()[1].count("|")
-
-
-@pytest.mark.slow
-def test_the_script_of_hexveil_publishes_every_cell(tmp_path):
-    """Among other libraries: a script writes an average for each cell, setting and repeat."""
-    user, cell = np.array([0] * 20 + [1]), np.array([0, 1, 2, 3] * 5 + [2])
-    table = pa.table({"user": user, "cell": cell, "value": 10.0 * cell})
-    public = '{"cells": 4, "lower": 0.0, "upper": 65.0}'
-    pq.write_table(table.replace_schema_metadata({"public": public}), tmp_path / "w.parquet")
-    told = ["--settings", '[{"clipping_range": "bounds"}]', "--repeats", "2"]
-    script = [sys.executable, PEERS / "by_hexveil.py", "w.parquet", "out.parquet", *told]
-    subprocess.run(script, check=True, cwd=tmp_path)
-    table = pq.read_table(tmp_path / "out.parquet")
-    assert table["cell"].to_pylist() == [0, 1, 2, 3] * 2
-    assert all(0 <= mean <= 65 for mean in table["mean"].to_pylist())
 
 
 # ---- pages ----

@@ -1,12 +1,10 @@
 """README and docs: links lead somewhere, examples run, commands and options exist."""
 
 import contextlib
-import importlib.util
 import io
-import os
+import json
 import re
 import shlex
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from markdown_it import MarkdownIt
 
 import hexveil as hv
 import test_how_to
@@ -22,6 +19,7 @@ from hexveil.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NOTEBOOKS = sorted(ROOT.glob("docs/notebooks/*.ipynb"))
 NOT_RUN = {
     "docs/how-to/city.md": "a month of a city takes minutes; tests/simulation/city has it",
     "docs/how-to/schedulers/airflow.md": "needs Airflow",
@@ -52,15 +50,27 @@ def blocks(page, language):
 
 
 def near(page):
-    """Return the relative links and pictures of a page, without their anchors."""
+    """Return the relative links and pictures of a page or notebook, without their anchors."""
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
     return [link.split("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
 
 
 def test_links_lead_somewhere():
     """Every relative link and picture of a page is in the repository."""
-    links = [(page, link) for page in PAGES for link in near(page)]
+    links = [(page, link) for page in (*PAGES, *NOTEBOOKS) for link in near(page)]
     assert [(named(page), to) for page, to in links if not (page.parent / to).exists()] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_stored_without_outputs(path):
+    """Outputs hold noise, so they are made where a notebook is shown, and are not stored."""
+    book = json.loads(path.read_text(encoding="utf-8"))
+    assert book["nbformat"] == 4
+    assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    for cell in book["cells"]:
+        assert cell["cell_type"] in {"markdown", "code"}
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
 
 
 def words(page):
@@ -174,21 +184,3 @@ def test_a_job_in_code_runs(tmp_path, monkeypatch, page, dataset, lines):
     exec(compile(code, page, "exec"), {})  # noqa: S102  our own page
     assert hv.verify("map")["dataset"]["name"] == dataset
     assert Path("map", "report.html").is_file()
-
-
-@pytest.mark.site
-def test_reads_the_same_on_the_site():
-    """Lists, tables and headings of a page are the same on the code host and on the site."""
-    if importlib.util.find_spec("pymdownx") is None:
-        reason = "what builds the site is not installed: make docs"
-        (pytest.fail if os.environ.get("HEXVEIL_NO_SKIP") else pytest.skip)(reason)
-    from markdown import markdown  # noqa: PLC0415  only where the site is made
-
-    def tags(html):
-        return Counter(re.findall("<(li|tr|h1|h2|h3|pre|img)[ >]", html))
-
-    site = ["tables", "attr_list", "sane_lists", "pymdownx.superfences", "admonition"]
-    host = MarkdownIt("commonmark").enable("table")
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        assert tags(markdown(text, extensions=site)) == tags(host.render(text)), named(page)

@@ -67,24 +67,24 @@ def repeated(places):
     return {name: sorted(at) for name, at in sorted(places.items()) if len(at) > 1}
 
 
-def classes_twice(files):
-    """Return the class names that a package gives more than once."""
-    places = defaultdict(list)
+def class_places(files):
+    """Return the places of each class name."""
+    places = defaultdict(set)
     for path, tree in files.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path}:{node.lineno}")
-    return repeated(places)
+                places[node.name].add(f"{path}:{node.lineno}")
+    return places
 
 
-def modules_twice(paths):
-    """Return the module names that occur more than once, those of the engine contract aside."""
+def module_places(files):
+    """Return the places of each module name, those of the engine contract as one."""
     places = defaultdict(set)
-    for path in paths:
-        if path.stem != "__init__":
-            engine = path.stem in ENGINE_CONTRACT and path.parent.as_posix() in ENGINES
-            places[path.stem].add("the engines" if engine else path.as_posix())
-    return repeated(places)
+    for path in files:
+        engine = path.stem in ENGINE_CONTRACT and path.parent.as_posix() in ENGINES
+        places[path.stem].add("the engines" if engine else path.as_posix())
+    del places["__init__"]
+    return places
 
 
 def percent(part, whole):
@@ -109,12 +109,7 @@ def test_docstrings_open_with_a_noun_or_a_verb(package):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_class_name_stands_for_one_thing(package):
-    """No two classes of a package have the same name."""
-    assert classes_twice(trees(package)) == {}
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_module_name_stands_for_one_thing(package):
-    """No two modules of a package have the same name, unless both engines must have it."""
-    assert modules_twice(trees(package)) == {}
+@pytest.mark.parametrize("places", [class_places, module_places])
+def test_a_name_stands_for_one_thing(package, places):
+    """No two classes or modules have the same name, unless both engines must have the module."""
+    assert repeated(places(trees(package))) == {}

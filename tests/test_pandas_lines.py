@@ -1,12 +1,17 @@
 """Lines that a user of pandas types first, at a release: each works, or says what to type."""
 
+import importlib
+
 import pytest
 
 import hexveil as hv
 from publishing.releases import release_of
 
-pd = pytest.importorskip("pandas")
+pytest.importorskip("pandas")
 pytest.importorskip("polars")
+
+SESSION = {"pd": "pandas", "pl": "polars", "pa": "pyarrow", "pc": "pyarrow.compute", "np": "numpy"}
+SESSION |= {"json": "json", "duckdb": "duckdb"}
 
 WORKING = [
     "release",
@@ -63,19 +68,9 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
     """Return what a session has imported, and a release of hexagons in two slots."""
-    import json  # noqa: PLC0415  names of the session
-
-    import duckdb  # noqa: PLC0415
-    import numpy as np  # noqa: PLC0415
-    import polars as pl  # noqa: PLC0415
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
+    loaded = {name: importlib.import_module(module) for name, module in SESSION.items()}
     release = release_of(tmp_path_factory.mktemp("pandas") / "map", "means", mapped=True)
-    return {
-        "hv": hv, "pd": pd, "pl": pl, "pa": pa, "pc": pc, "np": np, "json": json, "duckdb": duckdb,
-        "release": release,
-    }  # fmt: skip
+    return loaded | {"hv": hv, "release": release}
 
 
 def test_lines_work(names, tmp_path, monkeypatch):

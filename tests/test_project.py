@@ -87,6 +87,15 @@ def test_continuous_check_can_be_run(name):
     subprocess.run(["bash", "-n", ROOT / ".ci" / name], check=True)
 
 
+def test_the_page_of_installation_is_that_of_the_project():
+    """It has each extra that users install, and no other, and the oldest Python."""
+    page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.*?) \|", page, flags=re.MULTILINE)
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+    assert named == set(PROJECT["optional-dependencies"]) - {"dev", "docs", "portal"}
+    assert f"Python {PROJECT['requires-python'].removeprefix('>=')} or newer" in page
+
+
 def test_version_is_the_same_everywhere():
     """Package, project file and citation name one version."""
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """The reference pages name what there is to use."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -22,6 +23,17 @@ def page():
 def test_every_public_name_is_in_the_reference(page):
     """The reference page names every public name."""
     assert set(hv.__all__) - {"__version__"} <= set(re.findall(r"`hv\.(\w+)", page))
+
+
+def test_public_names_say_where_they_live():
+    """A public name is the very object of its home, and its home exports it."""
+    assert [name for name in hv.__all__ if getattr(hv, name, None) is None] == []
+    for name in set(hv._HOMES) - {"evaluation", "mechanisms", "theory"}:
+        module, _, own_name = hv._HOMES[name].partition(":")
+        home = importlib.import_module(module)
+        assert getattr(hv, name) is getattr(home, own_name or name), name
+        assert name in getattr(home, "__all__", [name])
+    assert [name for name in hv.theory.__all__ if not getattr(hv.theory, name).__doc__] == []
 
 
 def test_every_released_column_is_in_the_reference(page):

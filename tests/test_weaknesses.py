@@ -1,6 +1,5 @@
 """What is not protected, shown: docs/understand/weaknesses.md names these."""
 
-import shutil
 from fractions import Fraction
 
 import numpy as np
@@ -9,9 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.cli.receipts import find_problems
 from hexveil.ledger import events, hash_losses, odometer
-from hexveil.ledger.databases import connect, connect_existing, transaction
+from hexveil.ledger.databases import connect, transaction
 from hexveil.ledger.unit_losses import make_key
 
 
@@ -89,23 +87,6 @@ def test_two_ledgers_do_not_know_of_each_other(tmp_path):
     assert [book.remaining < Fraction(1, 10**6) for book in books] == [True, True]
     assert sum(book.spent for book in books) > Fraction(199, 100)
     assert answers[0].table["mean_noisy"] != answers[1].table["mean_noisy"]
-
-
-def test_a_rollback_shows_only_against_a_later_receipt(tmp_path):
-    """Yesterday's copy hangs together by itself, forgets the spend, and is found by a receipt."""
-    place = tmp_path / "ledger.sqlite"
-    first = hv.Ledger(place, dataset="buses", budget=1)
-    shutil.copy(place, tmp_path / "yesterday.sqlite")
-    made, _ = released(sums([30.0] * 20), first)
-    folder = made.write(tmp_path / "map")
-    shutil.copy(tmp_path / "yesterday.sqlite", place)
-    for name in ("ledger.sqlite-wal", "ledger.sqlite-shm"):
-        (tmp_path / name).unlink(missing_ok=True)
-    again = hv.Ledger(place, dataset="buses", budget=1)
-    assert again.verify().problems == ()
-    assert again.spent == 0
-    (said,) = find_problems(connect_existing(str(place)), [folder])
-    assert "which the ledger does not have" in said
 
 
 def test_book_and_key_together_tell_who_is_in_it(book, tmp_path):

@@ -15,36 +15,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 WORDS = {
-    "pyspark": "spark",
+    "pyspark": "pyspark|to_spark",
     "pandas": "pandas",
     "polars": "polars",
-    "matplotlib": "matplotlib|plot",
+    "matplotlib": r"matplotlib|pyplot|\.plot\(",
     "geopandas": "geopandas",
-    "psycopg": "psycopg|postgres",
-    "cryptography": "cryptography|signing|signed|signature",
-    "google.transit": "gtfs|google|feeds",
+    "psycopg": "psycopg",
+    "cryptography": r"cryptography|signing\b|keygen",
+    "google.transit": r"gtfs|google\.transit",
 }
-"""What a test file names, or a module that it imports, if it may need a package."""
+"""What a test file names if it may need a package; helpers that need one are for slow tests."""
 ALONE = "not slow and not browser and not install and not server and not site and not portal"
 
 
 def naming(pattern: str) -> list[str]:
-    """Return the test files that match a pattern, themselves or in a module that they import.
-
-    Those of Spark are none: they run only where it is installed.
-    """
-    texts = {path: path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")}
-    matched = {path for path, text in texts.items() if re.search(pattern, text, re.IGNORECASE)}
-    helpers = {path.stem for path in matched if not path.name.startswith(("test_", "conftest"))}
-    imported = re.compile(
-        rf"^\s*(?:from|import) (?:[\w.]*\.)?(?:{'|'.join(helpers) or '-'})\b", re.MULTILINE
-    )
+    """Return the test files that match a pattern; those of Spark run only where it is installed."""
     return sorted(
         str(path.relative_to(ROOT))
-        for path, text in texts.items()
-        if path.name.startswith("test_")
-        and "spark" not in path.parent.parts
-        and (path in matched or imported.search(text))
+        for path in TESTS.rglob("test_*.py")
+        if "spark" not in path.parent.parts and re.search(pattern, path.read_text("utf-8"))
     )
 
 

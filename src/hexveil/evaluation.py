@@ -323,6 +323,10 @@ KINDS: dict[str, type[Normal | Uniform | Heterogeneous]] = {
     "heterogeneous": Heterogeneous,
 }
 """Every distribution by its short name."""
+FORMS = ", ".join(
+    f"{name}:{','.join(field.name.upper() for field in dataclasses.fields(kind))}"
+    for name, kind in KINDS.items()
+)
 _DISTRIBUTIONS: dict[str, type[Any]] = PRIORS | {kind.__name__: kind for kind in KINDS.values()}
 
 
@@ -358,19 +362,9 @@ def values(text: str) -> ValueDistribution:
     Normal(mean=20.0, sd=10.0)
     """
     name, _, arguments = text.partition(":")
-    kind = KINDS.get(name.strip().lower())
-    if kind is None:
-        raise InputError(f"values must be one of {', '.join(map(_form, KINDS))}, got {text!r}.")
     try:
-        numbers = [float(number) for number in arguments.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != len(dataclasses.fields(kind)):
-        raise InputError(f"values {text!r} must have the form {_form(name.strip().lower())}.")
-    distribution: ValueDistribution = kind(*numbers)
-    return distribution
-
-
-def _form(name: str) -> str:
-    fields = ",".join(field.name for field in dataclasses.fields(KINDS[name]))
-    return f"{name}:{fields.upper()}"
+        return KINDS[name.strip().lower()](*map(float, arguments.split(",")))
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"values must be one of {FORMS}, got {text!r}.") from None

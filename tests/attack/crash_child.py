@@ -34,7 +34,7 @@ def load():
         "hexveil.mechanisms.noise", "hexveil.publishing.archive.archive",
         "hexveil.publishing.archive.archive_listing", "hexveil.records.duckdb.reading",
         "hexveil.report.page", "hexveil.simulation", "pandas", "psycopg", "pyarrow.pandas_compat",
-        "rich.console", "scipy.optimize", "scipy.spatial",
+        "rich.console", "scipy.optimize",
         "sqlalchemy.dialects.postgresql.psycopg", "click.decorators",
     ):  # fmt: skip
         with contextlib.suppress(ImportError):

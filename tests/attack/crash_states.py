@@ -64,6 +64,9 @@ class Step:
     left: bool = False
     calls: int = 1
 
+    def __str__(self):
+        return self.name
+
     @property
     def lost(self):
         """Whether noise may have been drawn that is not stored."""
@@ -136,15 +139,23 @@ STEPS = (
 """In the order in which they happen."""
 
 
-def steps(in_server=lambda step: step.in_ledger):
-    """Return each step with each database in which a stop there can leave something of its own.
+def stops(each, in_server):
+    """Return each stop with each database in which it can leave something of its own.
 
     At a step outside the ledger's transactions and draws the ledger is as the step before left it,
     so there a file stands for a server too; the long form has all of both.
     """
     return [
-        pytest.param(place, step, id=f"{place}-{step.name}", marks=marks)
-        for place, marks in (("file", ()), ("server", pytest.mark.server))
-        for step in STEPS
-        if place == "file" or in_server(step) or LONG
-    ]
+        pytest.param(
+            place, *stop, id="-".join(map(str, (place, *stop))),
+            marks=[pytest.mark.server] * (place == "server"),
+        )
+        for place in ("file", "server")
+        for stop in each
+        if place == "file" or in_server(*stop) or LONG
+    ]  # fmt: skip
+
+
+def steps(in_server=lambda step: step.in_ledger):
+    """Return each step as a stop."""
+    return stops([(step,) for step in STEPS], in_server)

@@ -66,12 +66,17 @@ def damaged(here, records):
     return ()
 
 
-def not_utf8(here, records):
+def with_broken_ids(records):
+    """Return the records with ids that are no UTF-8, though declared so."""
     ids = b"".join(b"\xff\xfe" + one.encode() for one in records["bus"].to_pylist())
     size = len(ids) // len(records)
     ends = pa.array([size * k for k in range(len(records) + 1)], pa.int32())
     bad = pa.StringArray.from_buffers(len(records), ends.buffers()[1], pa.py_buffer(ids))
-    pq.write_table(records.set_column(0, "bus", bad), here / "buses.parquet")
+    return records.set_column(0, "bus", bad)
+
+
+def not_utf8(here, records):
+    pq.write_table(with_broken_ids(records), here / "buses.parquet")
     return ()
 
 

@@ -59,7 +59,7 @@ _HIDDEN = (
     ),
     # Whether it stands there follows from noisy numbers.
     (re.compile(r"\s*(Warning )?One number for the whole map would do .*? from this map\."), ""),
-    (re.compile(r'"no_better_than_constant": \[.*?\]', re.DOTALL), "<differences>"),
+    (re.compile(r'"warnings": \[.*?\]', re.DOTALL), "<differences>"),
 )
 ESTIMATED = ("typical_error", "between_cells", "grades", "beats_constant")
 """Fields of the manifest's accuracy that are computed from noisy numbers."""
@@ -142,3 +142,10 @@ def put_key(ledger, key):
 def names(folder):
     """Return the names of all files below a folder."""
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def public(heard, folder):
+    """Return what a call let out, without the name of its folder and the ends of lines."""
+    texts = (heard.out, heard.err)
+    out, err = (masked_prose(text.replace(str(folder), "...")) for text in texts)
+    return heard.code, out, err, heard.warned

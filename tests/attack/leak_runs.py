@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import click
 
+import hexveil as hv
 from attack import leak_canaries as canaries
 from bus_runs import run_text
 from hexveil.cli import app as cli
@@ -31,6 +32,12 @@ def write_run(folder, source):
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 """Whether the long form runs: every case with every command and every value."""
+
+READING = {
+    "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
+    "time": "time", "cells": hv.Cells(6, None, "Asia/Kolkata"),
+}  # fmt: skip
+"""How the library reads the records."""
 
 STUDY = ("--trials", "10", "--mechanism", "Baseline", "--epsilon", "1")
 DRAWN = ("--trials", "2", "--epsilon", "1", "--jobs", "1")
@@ -84,7 +91,7 @@ STORY = (
     ("ledger resolve", "run.toml"),
     ("verify", "map"),
     ("compare", "map", "ranges", "--out", "changes"),
-    ("roll-up", "map", "--one-cell", "--out", "rolled"),
+    ("roll-up", "map", "--resolution", "all", "--timeslot", "all", "--out", "rolled"),
     ("dossier", "map"),
     ("dossier", "map", "--json"),
     ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),

@@ -31,8 +31,6 @@ class Setting:
         The first user is the target, whose values differ between the two files.
     plan, read : dict
         Arguments of the plan, and more than the usual ones of reading.
-    rest, left, right : float
-        Value of all others; the target's in the left file, and in the right one.
     days, moving : int
         On how many days the same is recorded, and on how many of them the target's values differ.
     groups : int
@@ -42,9 +40,6 @@ class Setting:
     counts: dict
     plan: dict = field(default_factory=dict)
     read: dict = field(default_factory=dict)
-    rest: float = LOW
-    left: float = LOW
-    right: float = HIGH
     days: int = 1
     moving: int = 1
     groups: int = 1
@@ -58,11 +53,7 @@ class Setting:
                 "lat": 21.1 + 0.3 * place,
                 "lon": 72.8,
                 "at": MIDNIGHT + 86_400 * day + 3600 * (2 + place) + 60 * k,
-                "v": self.rest
-                if number
-                else self.right
-                if right and day < self.moving
-                else self.left,
+                "v": HIGH if right and not number and day < self.moving else LOW,
             }
             for group in range(self.groups)
             for day in range(self.days)

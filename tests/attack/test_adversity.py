@@ -354,37 +354,22 @@ def test_a_step_of_the_ledger_that_fails(either, monkeypatch, ask, way, kind):
 # A ledger that is put back.
 
 
-def put_back(site, rows):
-    """Put the ledger back to how it was when it had so many events."""
-    book = site.book()
-    damage(book, "DELETE FROM hexveil_events WHERE entry > :rows", rows=rows)
-
-
-def many(site):
-    """Return how many events the ledger has."""
-    return site.book().verify().entries
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_ledger_put_back_to_an_older_copy(either, ask, order):
     """What was published since is known by its receipts, also where a day was filled in."""
     first, second = (DAYS[k] for k in order)
     finishes(either, ask, first)
-    rows = many(either)
+    book = either.book()
+    rows = book.verify().entries
     finishes(either, ask, second)
-    put_back(either, rows)
+    damage(book, "DELETE FROM hexveil_events WHERE entry > :rows", rows=rows)
     for day in (first, second, DAYS[2]):
         code, said = ask(day)
         assert code == 1
         assert "older copy, or a different ledger. Nothing was booked. Restore the newest" in said
     assert len(either.entries()) == 1
-    assert site_days(either) == sorted([first, second])
-
-
-def site_days(site):
-    """Return the days that have a folder."""
-    return [folder.parent.name for folder in site.folders()]
+    assert [folder.parent.name for folder in either.folders()] == sorted([first, second])
 
 
 @pytest.mark.parametrize("forgotten", ["ledger.json", "latest.json"])

@@ -6,7 +6,7 @@ import pytest
 
 from attack import crash_draws
 from attack.crash_runner import days, setting
-from attack.crash_states import AGAIN, LONG, MAY_BE_SEEN, PAID, PATH, STEPS, steps
+from attack.crash_states import AGAIN, MAY_BE_SEEN, PAID, PATH, STEPS, steps, stops
 from hexveil.ledger import events
 from ledger.books import Place
 
@@ -104,17 +104,12 @@ def test_killed_while_a_ledger_is_begun(runner, tmp_path, hook):
     finish(runner, here, dates)
 
 
-def second_losses():
-    """Return where a draw is lost again, with each database; the draw itself is that of both."""
-    return [
-        pytest.param(place, again, id=f"{place}-{again}", marks=marks)
-        for place, marks in (("file", ()), ("server", pytest.mark.server))
-        for again in ("marked", "drawn", "filling")
-        if place == "file" or again == "marked" or LONG
-    ]
-
-
-@pytest.mark.parametrize(("site", "again"), second_losses(), indirect=["site"])
+@pytest.mark.parametrize(
+    ("site", "again"),
+    # Where a draw is lost again; the draw itself is that of both databases.
+    stops([("marked",), ("drawn",), ("filling",)], "marked".__eq__),
+    indirect=["site"],
+)
 def test_a_draw_that_is_lost_a_second_time(runner, site, again):
     """It is refused from then on, drawn no more and charged no more; another edition is paid."""
     hooks = {step.name: step.hook for step in STEPS}
@@ -144,19 +139,14 @@ STAGES = {"private": ("histogram", "cells"), "per-cell": ("histogram", "first lo
 """First two private stages of plans with private ranges."""
 
 
-def private_stages():
-    """Return where such plans stop, with each database: the ledger's part in both is the same."""
-    every = itertools.product(STAGES, (0, 1), ("marked", "measured"))
-    return [
-        pytest.param(place, *stop, id="-".join(map(str, (place, *stop))), marks=marks)
-        for stop in every
-        for place, marks in (("file", ()), ("server", pytest.mark.server))
-        if place == "file" or stop == ("private", 1, "marked") or LONG
-    ]
-
-
 @pytest.mark.parametrize(
-    ("site", "clipping_range", "stage", "name"), private_stages(), indirect=["site"]
+    ("site", "clipping_range", "stage", "name"),
+    # The ledger's part is the same for both databases.
+    stops(
+        [*itertools.product(STAGES, (0, 1), ("marked", "measured"))],
+        lambda *stop: stop == ("private", 1, "marked"),
+    ),
+    indirect=["site"],
 )
 def test_killed_between_private_stages(runner, site, name, stage, clipping_range):
     """Results that are stored stay; a stage that began is lost, with the booking it was under."""

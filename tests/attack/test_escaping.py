@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 from fractions import Fraction
-from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +17,7 @@ from markdown_it import MarkdownIt
 
 import hexveil as hv
 from chromium_flags import FLAGS
+from golden_releases import elements
 from hexveil.base import arrow_tables
 from hexveil.cli import app
 from hexveil.model.cells import CellTable
@@ -114,14 +114,10 @@ def unescape_formula(text):
     return text[1:] if arrow_tables.escape_formula(text[1:]) == text else text
 
 
-def csv_rows(text):
-    """Return the lines of a CSV file as Python parses them."""
-    return list(csv.reader(io.StringIO(text, newline="")))
-
-
 def test_no_field_of_the_csv_begins_a_formula(made):
     """Texts and column names are guarded by one apostrophe, and come back without it."""
-    head, *rows = csv_rows((made.folder / "cells.csv").read_bytes().decode())
+    text = (made.folder / "cells.csv").read_bytes().decode()
+    head, *rows = csv.reader(io.StringIO(text, newline=""))
     assert [unescape_formula(name) for name in head] == made.table.column_names
     for at, column in enumerate(made.table.columns):
         fields = [row[at] for row in rows]
@@ -132,37 +128,6 @@ def test_no_field_of_the_csv_begins_a_formula(made):
             assert [float(field) for field in fields] == [float(n) for n in column.to_pylist()]
     assert not any(name.startswith(FORMULA) for name in head)
     assert any(float(row[head.index("mean_noisy")]) < 0 for row in rows)
-
-
-class Elements(HTMLParser):
-    """What a browser would make of a page: elements with attributes, and scripts."""
-
-    def __init__(self):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.attributes, self.texts, self.script = [], [], [], False
-
-    def handle_starttag(self, tag, attrs):
-        """Note an element and its attributes."""
-        self.tags.append(tag)
-        self.attributes += [name for name, _ in attrs]
-        self.script = tag in ("script", "style")
-
-    def handle_endtag(self, _tag):
-        """Note that texts are shown again."""
-        self.script = False
-
-    def handle_data(self, data):
-        """Note a text that is shown."""
-        if not self.script:
-            self.texts.append(data)
-
-
-def elements(html):
-    """Return a page as parsed."""
-    parser = Elements()
-    parser.feed(html)
-    parser.close()
-    return parser
 
 
 def test_the_page_has_the_same_elements_whatever_the_names(made, tmp_path):
@@ -205,12 +170,9 @@ def test_the_readme_keeps_its_lines(made):
         "FILES",
         "COLUMNS",
     ]
-    assert "\n".join(map(clean_line, text.split("\n"))) == text
-
-
-def clean_line(line):
-    """Return a line as `clean` would leave it, its indent kept."""
-    return line[: len(line) - len(line.lstrip(" "))] + clean(line)
+    # As `clean` would leave them, their indents kept.
+    lines = [line.lstrip(" ") for line in text.split("\n")]
+    assert [clean(line) for line in lines] == lines
 
 
 def test_the_dossier_makes_no_element_of_a_name(made):

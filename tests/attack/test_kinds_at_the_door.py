@@ -33,7 +33,7 @@ from hexveil.records.dataset import Sums
 from publishing import releases
 
 UNIT, TOP = "b0", {"speed": 60.0, "load": 50.0}
-QUICK = ("delta", "interval", "means", "presence-labels", "variance")
+QUICK = ("delta", "means", "presence-labels")
 KINDS = sorted({*folder_kinds.KINDS, *releases.PLANS})
 EACH = pytest.mark.parametrize(
     "kind",

@@ -16,8 +16,9 @@ import pytest
 
 import hexveil as hv
 from attack import leak_canaries as canaries
-from attack.leak_cases import BAD, RELEASED
-from attack.leak_runs import LONG, READ, STORY, Caller, commands, stand
+from attack import leak_neighbours as near
+from attack.leak_cases import BAD, RELEASED, with_broken_ids
+from attack.leak_runs import LONG, READ, READING, STORY, commands, stand
 from hexveil.base import scratch
 from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.base.scratch import MARKER
@@ -31,12 +32,6 @@ from hexveil.records.duckdb.session import Session
 SIMULATED = ("--values", "normal:2,1", "--bounds", "0,9")
 NO_RECORDS = {"demo", "help", "simulate"}
 """Commands that are given no records of one's own."""
-
-
-@pytest.fixture
-def call(capfd, monkeypatch):
-    """Call the command and hear all that it says."""
-    return Caller(capfd, monkeypatch)
 
 
 @pytest.fixture
@@ -142,48 +137,45 @@ def test_studies_of_own_values_are_stamped(places, call, name, out, more):
 
 
 BEGUN = (*READ["inspect"], "--init")
+CASES = BAD | RELEASED
 
 
-def tried(case):
-    """Return the calls that a case is tried on; a run file is begun for each."""
-    others = [name for name in READ if name != "release"]
-    turn = others[list(BAD).index(case) % len(others)]
-    return BEGUN, *(READ.values() if LONG else (READ["release"], READ[turn]))
+def others(case):
+    """Return further calls that bad records are tried on; a run file is begun for each."""
+    if case in RELEASED:
+        return ()
+    names = [name for name in READ if name != "release"]
+    turn = list(BAD).index(case) % len(names)
+    return BEGUN, *(READ[name] for name in (names if LONG else names[turn : turn + 1]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", BAD)
-def test_no_bad_input_shows_a_canary(places, call, monkeypatch, case):
+@pytest.mark.parametrize("case", CASES)
+def test_no_bad_input_shows_a_canary_or_a_value(tmp_path, monkeypatch, call, key, case):
     """Whatever is wrong with records, no command that reads them says or keeps one of them.
 
-    In the short form a case is tried on release and on one of the others, which take turns.
-    Whatever is wrong, `inspect --init` may begin a run file, which holds none of them either.
+    Neighbours are refused in the same words. In the short form a case is tried on release and on
+    one of the others, which take turns; those that only a release can meet on release alone.
+    Whatever is wrong, `inspect --init` may begin a run file, which holds no record either.
     HEXVEIL_DEBUG is set: an error that nobody foresaw would be shown whole.
     """
-    here, tmp = places
     monkeypatch.setenv("HEXVEIL_DEBUG", "1")
-    spoil, options, codes = BAD[case]
-    more = spoil(here, canaries.table())
-    before = inputs(here)
-    for arguments in tried(case):
-        heard = call(*arguments, *more, *options)
-        assert heard.code in ((0, 2) if arguments is BEGUN else codes), (arguments, heard.err)
-        assert heard.leak() is None, arguments
-        assert "Traceback" not in heard.err
-    clean(here, tmp, before)
-
-
-@pytest.mark.parametrize("case", RELEASED)
-def test_no_refused_release_shows_a_canary(places, call, monkeypatch, case):
-    """What goes wrong after reading: the ledger, its key, the budget, the folder, the context."""
-    here, tmp = places
-    monkeypatch.setenv("HEXVEIL_DEBUG", "1")
-    spoil, options, codes = RELEASED[case]
-    more = spoil(here, canaries.table())
-    before = inputs(here)
-    heard = call(*READ["release"], *more, *options)
-    assert (heard.code in codes, heard.leak()) == (True, None), heard.err
-    clean(here, tmp, before)
+    (spoil, options, codes), said = CASES[case], []
+    for side, records in (("one", canaries.table()), ("other", near.all_at_random(5))):
+        (tmp_path / side).mkdir()
+        here, tmp = stand(tmp_path / side, monkeypatch, records)
+        near.put_key(here / "ledger.sqlite", key)
+        more, before = spoil(here, records), inputs(here)
+        for arguments in (READ["release"], *(others(case) if side == "one" else ())):
+            heard = call(*arguments, *more, *options)
+            assert heard.code in ((0, 2) if arguments is BEGUN else codes), (arguments, heard.err)
+            assert heard.leak() is None, arguments
+            assert "Traceback" not in heard.err
+            if arguments is READ["release"]:
+                said.append((*near.public(heard, tmp_path / side), near.names(here)))
+        clean(here, tmp, before)
+    # Damage hits other bytes of another file.
+    assert said[0] == said[1] or case == "parquet damaged"
 
 
 @pytest.mark.parametrize(
@@ -332,16 +324,12 @@ def public_objects(tmp_path_factory):
     """Return an object of every public kind that was made of canaries."""
     pytest.importorskip("pandas")
     folder = tmp_path_factory.mktemp("objects")
-    grid = hv.Cells(6, None, "Asia/Kolkata")
-    ds = hv.read(
-        canaries.table(), user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon",
-        time="time", cells=grid, quantum="0.000001",
-    )  # fmt: skip
+    ds = hv.read(canaries.table(), **READING, quantum="0.000001")
     plan = hv.plan(ds, epsilon=1, statistics=("mean", "variance"), advise=False)
     book = hv.Ledger(folder / "book.sqlite", dataset="buses", budget=3)
     made = hv.release(ds, plan, ledger=book, accept_noise=True)
     loaded = hv.load(made.write(folder / "map"))
-    table = hv.capacity(ds, epsilon=1, grids=[hv.Cells(5, None)])
+    table = hv.capacity(ds, epsilon=1)
     days = hv.read(
         canaries.table(), user="bus", value="speed", bounds=(0, 65), time="time",
         cells=hv.Labels("line"), privacy_unit="user-day", timezone="Asia/Kolkata",
@@ -373,12 +361,6 @@ def test_private_objects_are_not_pickled(public_objects, kind):
     private = next(one for one in public_objects if type(one).__name__ == kind)
     with pytest.raises(HexveilError):
         pickle.dumps(private)
-
-
-READING = {
-    "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
-    "time": "time", "cells": hv.Cells(6, None, "Asia/Kolkata"),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -426,17 +408,10 @@ def test_no_table_in_memory_is_quoted(kind):
     elif kind == "stream":
         source = Odd()
     else:
-        source = canaries.table().set_column(0, "bus", not_text(len(mixed)))
+        source = with_broken_ids(canaries.table().slice(0, 3))
     with pytest.raises(HexveilError) as caught:
         hv.read(source, **READING)
     assert canaries.in_error(caught.value) is None
-
-
-def not_text(size):
-    """Return a column of ids that are no UTF-8, though declared so."""
-    one = b"\xff" + canaries.STEM.encode()
-    ends = pa.array([len(one) * k for k in range(size + 1)], pa.int32())
-    return pa.StringArray.from_buffers(size, ends.buffers()[1], pa.py_buffer(one * size))
 
 
 def sums_table(**columns):

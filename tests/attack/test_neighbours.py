@@ -11,10 +11,7 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_neighbours as near
-from attack.leak_cases import BAD, RELEASED
-from attack.leak_runs import LONG, READ, STORY, Caller, stand
-from hexveil.ledger.unit_losses import make_key
-from hexveil.publishing import signing
+from attack.leak_runs import LONG, READ, READING, STORY, stand
 from hexveil.publishing.manifest import request_of
 
 pytestmark = pytest.mark.slow
@@ -38,27 +35,6 @@ OTHERS = {
 }
 SHORT = ("one is far above", "all at random")
 """Neighbours that are released in the short form; all of them are planned for."""
-READING = {
-    "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
-    "time": "time", "cells": hv.Cells(6, None, "Asia/Kolkata"),
-}  # fmt: skip
-
-
-@pytest.fixture
-def call(capfd, monkeypatch):
-    """Call the command and hear all that it says."""
-    return Caller(capfd, monkeypatch)
-
-
-@pytest.fixture
-def key(tmp_path):
-    """Return the text of one key, so that both ledgers know a unit under the same hash.
-
-    The key pair that signs is made, too: both sign with the same.
-    """
-    signing.generate_key_pair(tmp_path / "signing.pem")
-    make_key(tmp_path / "one.key")
-    return (tmp_path / "one.key").read_bytes()
 
 
 def run(folder, monkeypatch, call, key, records, calls, source="buses.parquet"):
@@ -68,14 +44,7 @@ def run(folder, monkeypatch, call, key, records, calls, source="buses.parquet"):
     near.put_key(here / "ledger.sqlite", key)
     for name in ("signing.pem", "signing.pem.pub"):
         shutil.copy(folder.parent / name, here)
-    return here, [public(call(*arguments), folder) for arguments in calls]
-
-
-def public(heard, folder):
-    """Return what a call let out, without the name of its folder and the ends of lines."""
-    texts = (heard.out, heard.err)
-    out, err = (near.masked_prose(text.replace(str(folder), "...")) for text in texts)
-    return heard.code, out, err, heard.warned
+    return here, [near.public(call(*arguments), folder) for arguments in calls]
 
 
 def assert_alike(one, other):
@@ -152,26 +121,6 @@ def test_no_text_of_a_number_is_told(tmp_path, monkeypatch, call, key, kind):
     ]
     assert done[0][1] == done[1][1]
     assert_alike(done[0][0], done[1][0])
-
-
-LOUD = sorted(set(BAD) - {"parquet damaged"})[:: 1 if LONG else 2]
-"""What is refused, every second one in the short form; damage hits other bytes of another file."""
-
-
-@pytest.mark.parametrize("case", [*LOUD, *RELEASED])
-def test_no_refusal_tells_neighbours_apart(tmp_path, monkeypatch, call, key, case):
-    """Bad input is refused in the same words, whatever the values are."""
-    spoil, options, _ = (BAD | RELEASED)[case]
-    said = []
-    for number, records in enumerate((near.all_at_random(5), near.with_values(9.0, 60))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        here, _ = stand(folder, monkeypatch, records)
-        near.put_key(here / "ledger.sqlite", key)
-        more = spoil(here, records)
-        heard = call(*READ["release"], *more, *options)
-        said.append((*public(heard, folder), near.names(here)))
-    assert said[0] == said[1]
 
 
 def test_drop_values_is_the_one_exception(tmp_path, monkeypatch, call, key):

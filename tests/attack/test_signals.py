@@ -14,21 +14,11 @@ import pytest
 
 from attack.crash_runner import days
 from attack.crash_states import LONG, STEPS, steps
+from attack.test_crash import finish
 
 pytestmark = pytest.mark.slow
 STOPS = 300 if LONG else 4
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def finished(runner, site, dates):
-    """Run the same command again: all days are published, and nothing is left of before."""
-    done = runner.run(site, dates)
-    site.check()
-    assert done.code == 0, done.said
-    assert site.left() == []
-    for day in dates:
-        assert {"folder", "day"} <= set(site.of_day(day))
-    assert len(site.entries()) == len(dates)
 
 
 def inside(step):
@@ -48,7 +38,8 @@ def test_stopped_at_a_step(runner, site, step):
     assert len(here.entries()) <= 1
     assert here.left() == []
     here.check()
-    finished(runner, here, dates)
+    finish(runner, here, dates, once_more=False)
+    assert len(here.entries()) == len(dates)
 
 
 def test_stopped_at_random(runner, site):

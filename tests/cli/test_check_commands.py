@@ -51,7 +51,7 @@ def test_wrong_use_is_a_sentence(here, call, refuse):
         (("compare", "map", "map"), "both are the same release"),
         (("compare", "map", "."), "no manifest.json"),
         (("compare map map --out map",), "map exists, and is never written into"),
-        (("roll-up map --one-cell --context x.json",), "name one (--out FOLDER)"),
+        (("roll-up map --resolution all --context x.json",), "name one (--out FOLDER)"),
         (("roll-up", "map"), "needs a coarser grid"),
         (("roll-up map --resolution fine",), "--resolution must be a number"),
         (("roll-up map --timeslot 1d",), "no timeslots"),
@@ -74,4 +74,4 @@ def test_the_dossier_goes_to_stdout(folder, call, okay):
     said = okay("dossier map")
     assert re.match("# Privacy dossier of release [0-9a-f]{16}\n\n", said.out)
     assert "[to be filled in by the controller: " in said.out
-    assert json.loads(call("dossier map --json").out)["sections"]
+    assert json.loads(call("dossier map --json").out)["markdown"].startswith("# ")

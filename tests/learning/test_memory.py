@@ -116,6 +116,7 @@ def test_a_change_is_noticed_and_the_memory_shortens():
     assert np.abs(estimates.estimate - truths[-1])[:SLOTS].mean() < 3.0
 
 
+@pytest.mark.slow
 def test_a_lasting_error_is_not_averaged_out():
     """An error that recurs every day stays in the interval, however many days there are."""
     days, _ = invented_days(12, 0.3, 5)
@@ -174,6 +175,7 @@ def test_a_day_is_summarized_by_its_looks():
     assert cut.lasting.min() > 2 * day.lasting.max()
 
 
+@pytest.mark.slow
 def test_averages_over_days_are_right_and_their_intervals_hold():
     """The month is nearer than its days, with intervals that hold; so are kinds of days."""
     errors, naive, held = [], [], []

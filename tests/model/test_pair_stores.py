@@ -17,7 +17,7 @@ from hexveil.mechanisms.looks.user_weights import (
     WeightProblem,
 )
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import ClippingProblem
 from stores import STORES, distributed, stored
 from strategies import occupancies
 
@@ -55,9 +55,7 @@ def test_every_figure_is_that_of_the_pairs(store, occupancy, room):
 def test_every_sum_over_pairs_is_the_same(law, store, occupancy, seed):
     """All that a search asks of pairs, for random rates and factors."""
     draw = np.random.default_rng(seed)
-    rates = InverseScales(
-        *(draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1)))
-    )
+    rates = draw.exponential(1, (2, occupancy.n_cells)) * draw.integers(0, 2, (2, 1))
     factor, weight = draw.uniform(0, 1, (2, occupancy.n_users))
     loss = float(draw.exponential(1))
     asked = [

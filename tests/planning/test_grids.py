@@ -32,24 +32,10 @@ def summed(*columns):
     return hv.from_sums(table, bounds=(0, 10), cells=hv.Labels(*columns)).public
 
 
-def test_grids_of_another_kind_are_refused():
-    """Labels have some of their own columns, hexagons resolutions, both counted from records."""
-    labels = replace(summed("route", "hour"), recount=recount)
-    for source, grid, said in (
-        (labels, hv.Labels("stop"), "are some of the labels route, hour"),
-        (labels, GRID, "are some of the labels route, hour"),
-        (fleet(5, recount=recount), hv.Labels("route"), "are hexagons, hv.Cells"),
-        (fleet(5), GRID, "records with places"),
-        (summed("route", "hour"), hv.Labels("hour"), "records with places or labels"),
-    ):
-        with pytest.raises(hv.InputError, match=said):
-            hv.capacity(source, epsilon=1, grids=[grid])
-
-
 def test_sums_made_elsewhere_have_their_own_cells_alone():
     """There are no records to count; one cell is no map."""
     found = hv.capacity(summed("route", "hour"), epsilon=1)
-    assert [one.labels for one in found.offers] == [("route", "hour")]
+    assert [one.grid.columns for one in found.offers] == [("route", "hour")]
     assert found.proposed is None
     assert found.sentence == "no grid tried leaves a map of three cells, or of three hexagons."
 
@@ -109,26 +95,26 @@ def test_resolutions_follow_from_where_the_records_are(km, resolution):
     """Whatever the file says: from a map of a few hexagons to one beyond the finest usable."""
     found = spread(km, resolution)
     table = hv.capacity(found, epsilon=20)
-    window = [one for one in table.offers if one.resolution != resolution]
+    window = [one for one in table.offers if one.grid.resolution != resolution]
     assert 3 <= window[0].hexagons <= 25
     assert not table.offers[-1].beats_constant
-    assert {one.resolution for one in window} >= {
-        one.resolution for one in hv.capacity(
+    assert {one.grid.resolution for one in window} >= {
+        one.grid.resolution for one in hv.capacity(
             spread(km, 5 if km == 30 else 7), epsilon=20
         ).offers
-        if one.beats_constant and one.is_map and one.resolution != resolution
+        if one.beats_constant and one.is_map and one.grid.resolution != resolution
     }  # fmt: skip
     assert table.proposed.is_map
 
 
 def test_one_hexagon_is_called_one_number_and_is_not_proposed():
     found = spread(30, 2)
-    (row,) = hv.capacity(found, epsilon=50, grids=[found.cells.grid]).offers
+    table = assess_grids(hv.plan(found, epsilon=50, advise=False).single)
+    row = next(one for one in table.offers if one.grid == found.cells.grid)
     assert (row.hexagons, row.is_map) == (1, False)
     assert row.description == "resolution 2, one number for the whole area"
     assert row.kilometres == pytest.approx(332, abs=1)
-    plan = hv.plan(found, epsilon=50, advise=False).single
-    runs = assess_grids(plan).proposals.values()
+    runs = table.proposals.values()
     assert runs
     assert all(run.hexagons >= 3 for run in runs)
 
@@ -148,6 +134,6 @@ def test_grids_of_the_same_users_in_other_hexagons_are_two_maps():
         records, user="bus", value="speed", bounds=(0, 65), lat="lat", lon="lon", time="time",
         cells=hv.Cells(5, "1h", "Asia/Kolkata", "pooled"),
     )  # fmt: skip
-    found = {offer.resolution: offer.hexagons for offer in hv.capacity(data, epsilon=1).offers}
+    found = {offer.grid.resolution: offer.hexagons for offer in hv.capacity(data, epsilon=1).offers}
     assert found[5] == 2
     assert found[6] == 3

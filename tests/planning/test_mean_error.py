@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights, error_and_slope
+from hexveil.planning.optimizers.mean_error import error_and_slope, objective_weights
 from hexveil.planning.optimizers.mean_error_bound import (
     mean_error_lower_bound,
 )
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil_research.papers.comp_setting import comp_setting
 from strategies import occupancies
 
@@ -84,11 +84,9 @@ def test_any_multipliers_give_a_bound(dense):
     """Wherever the search for multipliers begins, no bound is above a plan's error."""
     plan = planned(dense, epsilon=6)
     occupancy, draw = plan.occupancy, np.random.default_rng(3)
-    weights = ObjectiveWeights.of(plan.request, plan.span, plan.occupancy)
+    weights = objective_weights(plan.request, plan.span, plan.occupancy)
     for _ in range(8):
-        rates = InverseScales(
-            np.exp(draw.normal(1, 1, occupancy.n_cells)), np.zeros(occupancy.n_cells)
-        )
+        rates = np.exp(draw.normal(1, 1, occupancy.n_cells)) * [[1.0], [0.0]]
         factor = draw.random(occupancy.n_users)
         bound = mean_error_lower_bound(ClippingProblem(occupancy), weights, 6.0, rates, factor)
         assert bound <= plan.expected_error
@@ -105,13 +103,13 @@ def test_slope_is_that_of_the_error(occupancy, loss, seed, law):
     """The slope that the search follows agrees with differences of the error."""
     problem, draw = ClippingProblem(occupancy, law=law), np.random.default_rng(seed)
     cells = occupancy.n_cells
-    weights = ObjectiveWeights(np.full(cells, 1.0), np.full(cells, 4.0))
+    weights = np.repeat([[1.0], [4.0]], cells, axis=1)
     rates = np.exp(draw.normal(1, 1, 2 * cells))
-    _, slopes = error_and_slope(problem, weights, loss, InverseScales(*rates.reshape(2, -1)))
+    _, slopes = error_and_slope(problem, weights, loss, rates.reshape(2, -1))
     slope = slopes.ravel()
 
     def error(at):
-        return error_and_slope(problem, weights, loss, InverseScales(at[:cells], at[cells:]))[0]
+        return error_and_slope(problem, weights, loss, at.reshape(2, -1))[0]
 
     for i in range(2 * cells):
         step = np.zeros(2 * cells)

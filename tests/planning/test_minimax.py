@@ -1,6 +1,5 @@
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -9,7 +8,8 @@ import hexveil as hv
 import plan_grid
 from examples import examples
 from hexveil import theory
-from hexveil.planning.optimizers.calibration import ErrorTargets
+from hexveil.accounting.noise_law import LAPLACE
+from hexveil.planning.optimizers.calibration import rates_within
 from hexveil.planning.optimizers.user_factors import ClippingProblem, is_infeasible
 from hexveil_research.papers.comp_setting import comp_setting
 from strategies import occupancies
@@ -135,10 +135,10 @@ def test_a_proof_needs_no_slack():
     occupancy = comp_setting(6, 3, cells=6)
     plan = planned(occupancy, target_error=0.1)
     problem = ClippingProblem(occupancy)
-    goal = ErrorTargets(np.full(6, 0.1), np.full(6, np.inf))
+    goal = rates_within({"mean": 0.2}, occupancy, LAPLACE)
 
     def impossible(loss):
-        return is_infeasible(problem, goal.rates, loss)
+        return is_infeasible(problem, goal, loss)
 
     assert impossible(float(plan.epsilon) * 0.99)
     assert not impossible(float(plan.epsilon) * 1.0001)

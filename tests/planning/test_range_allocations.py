@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from examples import some
 from fleets import fleet, recount
 from hexveil.base.errors import InputError
 from publishing.setting import dataset_of
@@ -41,7 +42,7 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
     assert plan.mechanism == "weights"
 
 
-@pytest.mark.parametrize("delta", [None, "1e-6"])
+@pytest.mark.parametrize("delta", some([None, "1e-6"], 1))
 @pytest.mark.parametrize(
     ("epsilon", "kinds"),
     [

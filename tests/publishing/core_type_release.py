@@ -1,6 +1,6 @@
 """Releases as another processor makes them: planned, booked, drawn or shown again there.
 
-python -m publishing.core_type_release LEDGER SOURCE GOAL... [--stop-after STAGES]
+python -m publishing.core_type_release LEDGER SOURCE GOAL...
 """
 
 import argparse
@@ -9,19 +9,6 @@ import json
 
 import hexveil as hv
 from planning.core_type_plans import dataset, made
-
-
-def stop_after(stages):
-    """Let the process end after so many stages were stored."""
-    store, left = hv.Ledger.store, [None] * stages
-
-    def stopping(*arguments):
-        store(*arguments)
-        left.pop()
-        if not left:
-            raise SystemExit(1)
-
-    hv.Ledger.store = stopping
 
 
 def released(ledger, source, goal):
@@ -45,10 +32,7 @@ def main():
     asked.add_argument("ledger")
     asked.add_argument("source")
     asked.add_argument("goals", nargs="+")
-    asked.add_argument("--stop-after", type=int)
     given = asked.parse_args()
-    if given.stop_after:
-        stop_after(given.stop_after)
     said = [released(given.ledger, given.source, goal) for goal in given.goals]
     print(json.dumps(said))  # noqa: T201  read by the test
 

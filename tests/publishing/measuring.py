@@ -7,8 +7,7 @@ import numpy as np
 
 from hexveil.mechanisms.looks.bounds import BoundedStages
 from hexveil.mechanisms.looks.clipped_mean import CELLS
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from hexveil.model.pair_bins import PairSums
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.planning import allocation
 from hexveil.publishing.pipeline import private_sums
 
@@ -19,17 +18,6 @@ NOTHING = Outputs()
 def allocation_of(plan, scale):
     """Return the allocation of a plan, made once."""
     return allocation.allocation_of(plan, scale)
-
-
-class WatchedSums(PrivateSums):
-    """Sums that hand the given arrays themselves to what is measured."""
-
-    def __init__(self, total, squares=None):
-        self.arrays = total, squares
-
-    def map_cells(self, occupancy, work):
-        """Return what the work makes of all pairs."""
-        return work(occupancy, PairSums(*self.arrays))[None]
 
 
 # ---- clipped statistics ----
@@ -103,18 +91,6 @@ def values_of(numbers, plan, scale):
     row = np.concatenate(noised)
     outputs = Outputs({CELLS: row[None]} if row.size else {})
     return {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
-
-
-# ---- the pooled histogram ----
-
-
-def told_by_histogram(plan, datasets):
-    """Return the largest log-ratio of noisy votes under any two data sets, by its exact law."""
-    allocation = allocation_of(plan, plan.facts.lattice)
-    stage = allocation.next_stage(NOTHING)
-    (request,) = stage.noise(NOTHING)
-    votes = np.array([stage.measure(private_sums(one), NOTHING)[0].integers[0] for one in datasets])
-    return np.abs(votes[:, None] - votes[None, :]).sum(axis=2) / request.scales[0]
 
 
 # ---- weighted statistics ----

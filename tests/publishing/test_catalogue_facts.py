@@ -11,7 +11,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.publishing import folder
-from hexveil.publishing.catalogue import dcat, metadata_files
+from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.release_description import find_coverage
 from hexveil.publishing.verification import verify
 from publishing.releases import release_of, seal, statements_of
@@ -139,8 +139,8 @@ def test_the_box_holds_every_corner(lat, lon, crosses):
     assert inside.max() == pytest.approx((east - west) % 360, abs=4e-6)
     assert (corners[:, 0].min(), corners[:, 0].max()) == pytest.approx((south, north), abs=1e-6)
     assert inside.max() < 5
-    assert dcat.footprint(box)["type"] == ("MultiPolygon" if crosses else "Polygon")
-    assert dcat.box_text(box).startswith("MULTIPOLYGON(((" if crosses else "POLYGON((")
+    assert metadata_files.footprint(box)["type"] == ("MultiPolygon" if crosses else "Polygon")
+    assert metadata_files.box_text(box).startswith("MULTIPOLYGON(((" if crosses else "POLYGON((")
 
 
 def test_descriptions_do_not_depend_on_values(release):

@@ -1,24 +1,19 @@
 """A request asked on several processors: one plan, one price, one set of numbers."""
 
 import json
-import subprocess
-from fractions import Fraction
 
 import pytest
 
 import core_types as processors
-import hexveil as hv
-from planning.core_type_plans import dataset, saved
 
 SOURCE = "few cells"
 GOALS = ("mean", "both", "cell ranges")
 
 
-def released(core, ledger, *goals, stop_after=None):
+def released(core, ledger, *goals):
     """Return what releases on another processor say, in the order of their goals."""
     module = ("-m", "publishing.core_type_release", ledger, SOURCE, *goals)
-    options = () if stop_after is None else ("--stop-after", str(stop_after))
-    return json.loads(processors.run(core, *module, *options))
+    return json.loads(processors.run(core, *module))
 
 
 @pytest.fixture(scope="module")
@@ -39,36 +34,3 @@ def test_another_processor_gets_the_booked_plan_and_its_numbers(everywhere, goal
         assert one["replayed"]
         assert one["noisy"] == first["noisy"]
         assert (one["epsilon"], one["spent"]) == (first["epsilon"], first["spent"])
-
-
-@pytest.mark.slow
-def test_another_processor_finishes_what_one_began(core_types, tmp_path):
-    """A crash between two stages on one, the retry on another: the booked plan, paid once."""
-    ledger, goal, stages = tmp_path / "ledger.sqlite", "cell ranges", 2
-    with pytest.raises((subprocess.CalledProcessError, AssertionError)):
-        released(core_types[0], ledger, goal, stop_after=stages)
-    book = hv.Ledger(ledger, dataset=goal, budget=1000)
-    (before,) = book.entries()
-    assert (before.state, len(before.stages)) == ("measured", stages)
-    (retried,) = released(core_types[-1], ledger, goal)
-    (after,) = book.entries()
-    assert list(after.stages.items())[:stages] == list(before.stages.items())
-    assert after.plan == before.plan
-    assert Fraction(retried["spent"]) == before.cost == book.spent
-    (again,) = released(core_types[0], ledger, goal)
-    assert again["noisy"] == retried["noisy"]
-
-
-@pytest.mark.slow
-def test_plans_of_several_processors_are_one_request(core_types, tmp_path):
-    """Saved plans that differ in their digits are released once; the first is kept."""
-    data = dataset(SOURCE)
-    plans = [
-        hv.Plan.load(saved(core, SOURCE, tmp_path, ["mean"])["mean"], data) for core in core_types
-    ]
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=9)
-    made = [hv.release(data, plan, ledger=book, accept_noise=True) for plan in plans]
-    assert [one.replayed for one in made] == [False, *[True] * (len(plans) - 1)]
-    assert all(one.table.equals(made[0].table) for one in made)
-    assert made[0].epsilon == plans[0].epsilon
-    assert len(book.entries()) == 1

@@ -15,7 +15,7 @@ from attack import folder_kinds
 from hexveil.mechanisms.noise import VettedNoise
 from hexveil.publishing import pipeline
 
-QUICK = ("delta", "interval", "presence-labels")
+QUICK = ("delta", "presence-labels")
 KINDS = [
     pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow)
     for kind in golden_releases.kinds()

@@ -1,6 +1,5 @@
 """The geometry of released cells: closed rings that are the hexagons' outlines."""
 
-import json
 import struct
 from itertools import pairwise
 
@@ -39,20 +38,6 @@ def test_geoparquet_rings_are_the_outlines():
         outline = h3_door.outline(int(name, 16))
         assert ring_of(wkb) == [*outline, outline[0]]
         assert area(ring_of(wkb)) > 0
-
-
-def test_geojson_repeats_the_rows():
-    """Each feature is a closed ring, with the row's columns as properties."""
-    table = table_of(hexagons(3))
-    collection = json.loads(geojson(table))
-    assert collection["type"] == "FeatureCollection"
-    for feature, row in zip(collection["features"], table.to_pylist(), strict=True):
-        (ring,) = feature["geometry"]["coordinates"]
-        assert ring[0] == ring[-1]
-        assert [tuple(c) for c in ring[:-1]] == h3_door.outline(int(row["hexagon"], 16))
-        start = row.pop("starts_at_utc")
-        assert feature["properties"].pop("starts_at_utc") == start.isoformat()
-        assert feature["properties"] == row
 
 
 def test_labels_have_no_geometry():

@@ -1,5 +1,7 @@
-"""Release folders read back: the same numbers, by the checks of `verify`."""
+"""Release folders read back: the same numbers, by the checks of `verify`; what these say."""
 
+import json
+import re
 import shutil
 
 import pyarrow as pa
@@ -7,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.verification import verify
+from hexveil.publishing.verification import untrusted_files, verify
 from publishing.releases import release_of, statements_of
 
 
@@ -40,3 +42,27 @@ def test_the_table_is_the_one_that_was_checked(made, tmp_path, monkeypatch):
     loaded = hv.load(place)
     assert loaded.table.equals(released.table)
     assert statements_of(loaded)["dataset"]["value"] == "speed"
+
+
+def test_in_python_the_manifest_is_returned_or_every_problem_is_named(made, tmp_path):
+    """`hexveil.verify` takes a path or text; what is wrong with a folder is one error."""
+    place = shutil.copytree(made[1], tmp_path / "map")
+    assert hv.verify(str(place)) == json.loads((place / "manifest.json").read_text())
+    (place / "README.txt").write_text("nothing is protected")
+    (place / "more.txt").touch()
+    with pytest.raises(hv.InputError, match=r"map is not as it was written: ") as told:
+        hv.verify(place)
+    assert {"README.txt", "more.txt"} <= set(re.findall(r"\w+\.txt", str(told.value)))
+    with pytest.raises(hv.InputError, match="there is no folder"):
+        hv.verify(tmp_path / "gone")
+
+
+def test_problems_fit_a_terminal(made, tmp_path):
+    """Of very many problems, and of very long names, a part is told."""
+    place = shutil.copytree(made[1], tmp_path / "map")
+    for number in range(60):
+        (place / f"{number:02} {'x' * 200}.txt").touch()
+    found = verify.find_problems(place)
+    assert len(found) == untrusted_files.MAX_PROBLEMS + 1
+    assert found[-1] == "And 30 more."
+    assert max(map(len, found)) <= verify.MAX_PROBLEM_LENGTH + 3

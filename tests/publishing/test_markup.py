@@ -65,7 +65,7 @@ def test_addresses_are_no_links():
     assert "www." not in escaped("www.a.b")
 
 
-def test_a_document_is_markdown_text_and_data():
+def test_a_document_is_markdown_and_text():
     """Headings go down a level with each part, in text they are capitals; items hang."""
     below = f"## D\n\n- {'e ' * 60}\n\n| h | i |\n|---|---|\n| j | k |"
     made = parse(f"# A\n\nb&#124;c\n d\n\n[who: f]\n\n{below}")
@@ -73,8 +73,5 @@ def test_a_document_is_markdown_text_and_data():
     assert made.to_text().startswith("A\n\nb|c d\n\n[who: f]\n\nD\n\n- e e")
     assert "\n  e e" in made.to_text()
     assert made.to_text().endswith("- j: k")
-    data = made.to_data()
-    assert data["blocks"] == ["b|c d", "[who: f]"]
-    assert data["sections"][0]["blocks"][1] == [["h", "i"], ["j", "k"]]
     with pytest.raises(ValueError, match="one title"):
         parse("# a\n\nb\n\n# c")

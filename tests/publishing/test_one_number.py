@@ -44,7 +44,6 @@ def released(tmp_path, spread, statistics, protect, epsilon=2):
 def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics):
     """In Python, manifest, README.txt and page, for cells alike; not for cells that differ."""
     alike = released(tmp_path, 0.0, statistics, protect, epsilon="1")
-    assert alike.no_better_than_constant == tuple(statistics)
     (sentence,) = alike.warnings
     assert "One number for the whole map would do as well" in sentence
     folder = alike.write(tmp_path / "map")
@@ -55,7 +54,7 @@ def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics)
     (stated,) = said(folder)["accuracy"]
     assert stated["beats_constant"] is False
     apart = released(tmp_path, 15.0, statistics, protect)
-    assert apart.no_better_than_constant == () == apart.warnings
+    assert apart.warnings == ()
 
 
 @pytest.mark.parametrize("statistics", [["p50"], ["p50", "p85"], ["mean", "share<30"]])

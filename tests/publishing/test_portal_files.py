@@ -7,6 +7,7 @@ kinds. With HEXVEIL_DCAT_AP_SHAPES, a folder with the official `.ttl` files, the
 import importlib.util
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,13 @@ import hexveil as hv
 from hexveil.publishing.archive.archive import open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease
 from publishing.releases import records, release_of
+from publishing.test_catalogue_facts import HOLDER as FACTS
 
 # rdflib's own parser of JSON-LD uses what rdflib deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated:DeprecationWarning")
-HOLDER = hv.Catalogue(
-    publisher="City of Surat", publisher_url="https://surat.example.org", license="CC-BY-4.0",
-    contact="open@surat.example.org", landing_page="https://data.example.org/buses",
-    keywords=("buses", "speed"), theme=("TRAN", "REGI"), base_url="https://data.example.org/maps",
-    spatial="https://sws.geonames.org/1255364/", temporal=("2023-11-14", "2023-11-15"),
+HOLDER = replace(
+    FACTS, theme=("TRAN", "REGI"), base_url="https://data.example.org/maps",
+    temporal=("2023-11-14", "2023-11-15"),
 )  # fmt: skip
 ADDRESS = "https://portal.example.org/map/"
 SHAPES = """
@@ -203,13 +203,7 @@ def test_stac_is_valid(folder, archive):
 
     files = [*folder.glob("stac-item.json"), *archive.rglob("stac-item.json")]
     for file in files:
-        item = pystac.Item.from_file(str(file))
-        # The extension's schema is on another host; its fields are names, texts and a count.
-        assert item.stac_extensions == [
-            "https://stac-extensions.github.io/table/v1.2.0/schema.json"
-        ]
-        item.stac_extensions = []
-        assert item.validate()
+        assert pystac.Item.from_file(str(file)).validate()
     catalog = pystac.Catalog.from_file(str(archive / "catalog.json"))
     catalog.validate()
     (collection,) = catalog.get_children()
@@ -217,6 +211,4 @@ def test_stac_is_valid(folder, archive):
     items = list(collection.get_items())
     assert len(items) == 2
     for item in items:
-        item.stac_extensions = []
         item.validate()
-        assert item.get_collection().id == "buses"

@@ -19,14 +19,13 @@ from hexveil.base.errors import InputError
 from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata
-from hexveil.planning import codec, comparison, saved_plans
-from hexveil.planning.comparison import Comparison, ComparisonRow
+from hexveil.planning import codec, saved_plans
 from hexveil.planning.component import PlanComponent
 from hexveil.publishing import part_kinds
 from hexveil.publishing.estimates.table import described_table, name_counted_cells
 from hexveil.publishing.kinds import moment_checks, value_manifest
 from hexveil.publishing.kinds.guarantee import loss_section
-from hexveil.publishing.kinds.value_manifest import occupancy_sections
+from hexveil.publishing.kinds.value_manifest import occupancy_of
 from hexveil.publishing.verification.verify import find_problems
 from publishing.releases import forge_manifest, problems_after, statements_of
 from publishing.setting import dataset_of, small_city
@@ -44,7 +43,7 @@ def test_a_mechanism_of_a_file_goes_all_the_way(tmp_path, monkeypatch):
     dataset = small_city()
     options = {"epsilon": 4, "method": "per-cell", "advise": False}
     plan = hv.plan(dataset, mechanism="UserAverage()", **options)
-    assert {row.name: row.is_planned for row in hv.compare(plan).methods}["per-cell"]
+    assert {row.name: row.is_planned for row in hv.compare(plan)}["per-cell"]
     loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
     book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="city", budget=9)
     made = hv.release(dataset, loaded, ledger=book, accept_noise=True)
@@ -170,7 +169,7 @@ def publish_totals(component, facts, _stages, outputs, *_):
         "plan": {"statistics": ["total"], "bound": bound},
         "losses": loss_section(component),
         "cells": [{"cell": name} for name in facts.cells.names()],
-        **occupancy_sections(component),
+        "occupancy": occupancy_of(component),
     }
     return table, entry, None
 
@@ -184,9 +183,8 @@ SCHEMA = {
         "losses": {"type": "object", "required": ["units", "max", "mean", "at_zero"]},
         "cells": {"type": "array", "items": {"type": "object", "required": ["cell"]}},
         "occupancy": {"type": "object"},
-        "occupancy_fingerprint": {"type": "string"},
     },
-    "required": ["plan", "losses", "cells", "occupancy", "occupancy_fingerprint"],
+    "required": ["plan", "losses", "cells", "occupancy"],
 }
 
 
@@ -204,8 +202,6 @@ TOTALS = part_kinds.ComponentKind(
     lambda _: value_manifest.types_of(COLUMNS),
     moment_checks.check_counted_cells,
     recompute_totals,
-    ("the bound of a total",),
-    (),
     schema=SCHEMA,
 )
 
@@ -214,20 +210,17 @@ TOTALS = part_kinds.ComponentKind(
 def totals(monkeypatch):
     """Register the kind of part: how it is saved, and how it is published."""
     monkeypatch.setitem(part_kinds.KINDS, TotalPart.kind, TOTALS)
-    row = ComparisonRow("totals", figures={"epsilon": 3.0})
-    monkeypatch.setitem(comparison.COMPARED, "totals", lambda _: Comparison([row]))
     monkeypatch.setitem(saved_plans.KINDS, TotalPart.saved_as, TotalPart)
     monkeypatch.setitem(codec.NAMES, TotalPart.saved_as, TotalPart)
     dataset = dataset_of([[2, 1], [1, 3], [1, 1]], 30)
     return dataset, hv.Plan.of(TotalPart(dataset.public, Fraction(3)))
 
 
-def test_a_statistic_of_a_file_is_planned_saved_and_compared(totals, tmp_path):
-    """A plan has its figures, its goal, its folder and its alternatives."""
+def test_a_statistic_of_a_file_is_planned_and_saved(totals, tmp_path):
+    """A plan has its figures, its goal and its folder."""
     dataset, plan = totals
     assert plan.statistics == ("total",)
     assert 2.99 < plan.epsilon <= 3
-    assert [row.name for row in hv.compare(plan).methods] == ["totals"]
     assert "total" in repr(plan)
     loaded = hv.Plan.load(plan.save(tmp_path / "plan"), dataset)
     assert np.array_equal(loaded.losses(), plan.losses())

@@ -1,7 +1,6 @@
 """What a release books, unit by unit; and that no id leaves by it."""
 
 import math
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -89,35 +88,6 @@ def test_each_unit_is_booked_its_own_loss_rounded_up(ledger, monkeypatch):
         losses.hashes,
         losses.pico_epsilons.tolist(),
     )
-
-
-NUMBERS = {
-    "whole numbers": pa.array([7, 8, 9, 10]),
-    "floats": pa.array([7.0, 8.0, 9.0, 10.0]),
-    "decimals": pa.array([Decimal(n).scaleb(-2) for n in (700, 800, 900, 1000)]),
-    "text": pa.array(["7", "8", "9", "10"]),
-    "a frame with a missing id": pa.array([7.0, 8.0, 9.0, 10.0, None]),
-}
-
-
-@pytest.mark.slow
-def test_one_fleet_is_charged_whatever_the_type_of_its_ids(ledger):
-    """The same buses by ids of every type spend from one budget, until it is gone."""
-    book, spent = ledger(budget=3), []
-    for kind in NUMBERS.values():
-        rows = buses(range(4), days=2)
-        ids = kind.take(pa.array([number % 4 for number in rows["bus"].to_pylist()]))
-        table = rows.set_column(0, "bus", ids)
-        if kind.null_count:
-            missing = table.slice(0, 1).set_column(0, "bus", pa.array([None], ids.type))
-            table = pa.concat_tables([table, missing])
-        if len(spent) < 2:
-            spent.append(up(released(read(table), book, f"1.{len(spent) + 1}")[1].epsilon))
-            assert book.spent == sum(spent)
-            continue
-        with pytest.raises(hv.BudgetError, match=r"\b4 of 4\b"):
-            released(read(table), book, "1.4")
-    assert (len(book.entries()), book.spend().units) == (2, 4)
 
 
 def test_days_of_an_owner_add_up(ledger):

@@ -46,18 +46,20 @@ def test_a_table_is_read_as_it_was_written(tmp_path, layout):
 
 
 REFUSED = {
-    "more rows than cells": (good(102), {}, "not as many rows as manifest.json has cells, 100"),
+    "more rows than cells": (
+        lambda: good(102), {}, "not as many rows as manifest.json has cells, 100",
+    ),
     "a column of another type": (
-        good().set_column(1, "users", pa.array(["1"] * 100)), {}, "type string, not int64",
+        lambda: good().set_column(1, "users", pa.array(["1"] * 100)), {}, "type string, not int64",
     ),
     "nested values": (
-        good().set_column(0, "cell", pa.array([["x"]] * 100)), {}, "type list",
+        lambda: good().set_column(0, "cell", pa.array([["x"]] * 100)), {}, "type list",
     ),
     "longer texts": (
-        good().set_column(0, "cell", pa.array(["x" * 1_000] * 100)), {}, "longer texts",
+        lambda: good().set_column(0, "cell", pa.array(["x" * 1_000] * 100)), {}, "longer texts",
     ),
     "a large page": (
-        good().set_column(0, "cell", pa.array(["x" * 300_000_000, *["y"] * 99])),
+        lambda: good().set_column(0, "cell", pa.array(["x" * 100_000_000, *["y"] * 99])),
         {"use_dictionary": False, "compression": "zstd", "write_statistics": False},
         "unpacks to more",
     ),
@@ -68,7 +70,7 @@ REFUSED = {
 def test_a_table_that_no_release_has_is_refused(tmp_path, kind):
     """Rows, types, encodings and sizes are looked at before anything is unpacked."""
     table, layout, sentence = REFUSED[kind]
-    path = write(tmp_path, table, **layout)
+    path = write(tmp_path, table(), **layout)
     with pytest.raises(ImplausibleError, match=sentence):
         untrusted_files.read_table(path, 100, 2_000, TYPES)
 
@@ -85,7 +87,7 @@ def test_a_dictionary_that_claims_more_texts_than_rows_is_refused(tmp_path):
     del data[end : end + further]
     data[start : start + len(old)] = claimed
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="Error"):
+    with pytest.raises(ValueError, match=r"no file of Parquet|unpacks to more"):
         untrusted_files.read_table(path, 100, 2_000, TYPES)
 
 
@@ -100,7 +102,7 @@ def test_a_column_twice_is_refused(tmp_path):
 def test_what_has_no_footer_is_refused(tmp_path, data):
     """Too short a file, and a footer longer than the file, are told at once."""
     (tmp_path / "cells.parquet").write_bytes(data)
-    with pytest.raises(ValueError, match="Exception"):
+    with pytest.raises(ValueError, match="no file of Parquet"):
         untrusted_files.read_table(tmp_path / "cells.parquet", 1, 100, TYPES)
 
 
@@ -153,15 +155,15 @@ def test_json_that_says_no_release_is_refused(text, sentence):
 
 @pytest.mark.slow
 def test_a_broken_footer_never_ends_the_process(tmp_path):
-    """Footers with a byte changed are refused by DuckDB first, and end in an error."""
+    """Footers with a byte changed are read by another process first, and end in an error."""
     path = write(tmp_path, good())
     whole = path.read_bytes()
     start = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     refused = 0
-    for at in range(start, len(whole) - 8, 7):
+    for at in range(start, len(whole) - 8, 61):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x15]) + whole[at + 1 :])
         try:
             untrusted_files.read_table(path, 100, 2_000, TYPES)
         except (ValueError, OSError, pa.ArrowException):
             refused += 1
-    assert refused > 100
+    assert refused > 10

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from examples import some
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels
 from hexveil.records.read import read
@@ -128,7 +129,7 @@ def city(size=60):
     ]
 
 
-@pytest.mark.parametrize("suffix", [".json", ".ndjson", ".jsonl.gz"])
+@pytest.mark.parametrize("suffix", some([".json", ".ndjson", ".jsonl.gz"], 1))
 def test_each_form_is_the_same_data_set_as_a_flat_file(tmp_path, suffix):
     """One run file reads all of them: an attribute's name is that of its value."""
     odd = {"plate": '{"GUID"}', "speed": 7.125, "lat": 95.0}

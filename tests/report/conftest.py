@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from types import SimpleNamespace
 
 import h3
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hexveil.report.geography.context import Layer, Shape
-from hexveil.report.promise_wording import promise
+from publishing.releases import release_of, statements_of
 
 
 def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span: float) -> dict:
@@ -36,56 +35,15 @@ def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span
     }
 
 
-def manifest_of(table: pa.Table, **changes: object) -> dict:
-    """Return the manifest of an invented release, with parts changed by name."""
-    manifest = {
-        "schema_version": 4,
-        "software": {"hexveil": "0.1.0", "opendp": "0.14.1"},
-        "dataset": {
-            "name": "Rivertown buses",
-            "version": "2024-02",
-            "sources": ["buses.parquet"],
-            "columns": {"user": "vehicle", "value": "speed"},
-            "value": "speed",
-            "value_unit": "km/h",
-        },
-        "guarantee": {
-            "privacy_unit": "user",
-            "neighbours": "The same users and counts; all values of one user may change.",
-            "epsilon_requested": "1",
-            "epsilon_spent": "0.99999999999137821",
-            "promise": promise("user", Fraction(1)),
-            "probability_factor": math.e,
-            "l0_epsilon": "17.25",
-            "assumptions": ["Whether a record carries a usable value is public."],
-            "not_protected": "Presence, places, times and counts.",
-        },
-        "bounds": {"lower": "0", "upper": "65", "quantum": "0.001"},
-        "grid": {
-            "kind": "hexagons",
-            "resolution": 8,
-            "timeslot": "1h",
-            "timezone": "Asia/Kolkata",
-            "slot": "calendar",
-        },
-        "rules": {},
-        "selection": {},
-        "plan": {
-            "method": "per-cell",
-            "mechanism": "OptimalClipping()",
-            "statistics": ["mean"],
-            "mean_error": float(np.mean(table["mean_error"].to_numpy())),
-            "max_error": float(np.max(table["mean_error"].to_numpy())),
-            "baseline_error": 3.25,
-            "noise_floor": 0.4,
-            "cells_better_than_constant": table.num_rows // 2,
-        },
-        "losses": {"max": 0.99999999, "median": 0.21, "p90": 0.83, "units": 268},
-        "cells": [],
-    }
-    for part, change in changes.items():
-        manifest[part] = {**manifest[part], **change} if isinstance(change, dict) else change
-    return manifest
+@pytest.fixture(scope="session")
+def stated(tmp_path_factory) -> dict:
+    """Return the statements of a release, as if it were of the city."""
+    release = release_of(tmp_path_factory.mktemp("stated") / "map", "means", mapped=True)
+    own = statements_of(release)
+    dataset = {"name": "Rivertown buses", "version": "2024-02"}
+    bounds, grid = {"upper": "65"}, {"resolution": 8}
+    changes = {"dataset": own["dataset"] | dataset, "bounds": own["bounds"] | bounds}
+    return own | changes | {"grid": own["grid"] | grid, "accuracy": [], "ledger": None}
 
 
 def hexagon_table(names: list[str], starts: list[str], ends: list[str], seed: int = 7) -> pa.Table:
@@ -112,7 +70,7 @@ def hexagon_table(names: list[str], starts: list[str], ends: list[str], seed: in
 
 
 @pytest.fixture(scope="session")
-def city() -> SimpleNamespace:
+def city(stated) -> SimpleNamespace:
     """Return a city of 91 hexagons in six hours: table, manifest and context."""
     names = h3.grid_disk(h3.latlng_to_cell(21.17, 72.83, 8), 5)
     starts = [f"2024-02-19T{hour:02d}:00" for hour in range(7, 13)]
@@ -122,11 +80,11 @@ def city() -> SimpleNamespace:
     ring = [(72.83 + 0.03 * math.cos(a / 9), 21.17 + 0.03 * math.sin(a / 9)) for a in range(58)]
     shapes = ("Long Street", True, river), ("", False, ring), ("Old Town", False, [(72.84, 21.18)])
     context = Layer([Shape(name, is_line, [line]) for name, is_line, line in shapes])
-    return SimpleNamespace(table=table, manifest=manifest_of(table), context=context)
+    return SimpleNamespace(table=table, manifest=stated, context=context)
 
 
 @pytest.fixture(scope="session")
-def wards() -> SimpleNamespace:
+def wards(stated) -> SimpleNamespace:
     """Return a release of labels, one of which tries to be HTML."""
     rng = np.random.default_rng(3)
     names = ["<img src=x onerror=alert(1)>", "O'Brien & Sons", "</script><b>", "Zürich", "12"]
@@ -137,14 +95,7 @@ def wards() -> SimpleNamespace:
         | _numbers(rng, true, scale, 65.0)
     )
     grid = {"kind": "labels", "columns": ["ward", "hour"]}
-    manifest = manifest_of(table) | {"grid": grid}
-    return SimpleNamespace(table=table, manifest=manifest)
-
-
-@pytest.fixture(scope="session")
-def make() -> SimpleNamespace:
-    """Return the makers of other releases: table(names, starts, ends) and manifest(table)."""
-    return SimpleNamespace(table=hexagon_table, manifest=manifest_of)
+    return SimpleNamespace(table=table, manifest=stated | {"grid": grid})
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import hexveil as hv
 from hexveil.publishing.manifest import as_current
 from hexveil.report import render
 from hexveil.report.derived_page import render_derived
+from report.conftest import hexagon_table
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = 390, 1440
@@ -46,6 +47,17 @@ def quiet(page) -> None:
     asked = [url for url in page.requests if not url.startswith("data:")]
     assert len(asked) == 1
     assert asked[0].startswith("file://")
+
+
+def accessible(page, *schemes) -> None:
+    """Check the rules of axe-core in each scheme, contrast among them."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    for scheme in schemes:
+        page.get_by_role("radio", name=scheme).check()
+        found = axe.Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
+    # Pages of one window remember the choice.
+    page.get_by_role("radio", name="System").check()
 
 
 def middle_of_map(page) -> tuple[float, float]:
@@ -218,13 +230,12 @@ def test_labels_have_a_table_that_fits(show, wards, width):
 
 
 @pytest.mark.parametrize(("width", "resolution"), [(PHONE, 0), (DESK, 1), (PHONE, 15)])
-def test_maps_of_every_scale_are_drawn(show, make, width, resolution):
+def test_maps_of_every_scale_are_drawn(show, city, width, resolution):
     """The whole world, a continent and a room fit the page and are not blank."""
     ring = {0: 0, 1: 2, 15: 3}[resolution]
     middle = h3.latlng_to_cell(61.2, -150.0, resolution)
     names = sorted(h3.get_res0_cells()) if resolution == 0 else h3.grid_disk(middle, ring)
-    table = make.table(names, [], [])
-    page = show(render(table, make.manifest(table)), width)
+    page = show(render(hexagon_table(names, [], []), city.manifest), width)
     fits(page)
     assert colours(page) > 20
     quiet(page)
@@ -295,66 +306,43 @@ def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, cit
 
 @pytest.mark.parametrize(("kind", "scheme"), [("city", "light"), ("wards", "dark")])
 def test_axe_finds_no_violation(request, show, kind, scheme):
-    """The rules of axe-core hold, contrast among them, with a hexagon chosen and all unfolded."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    """With a hexagon chosen and all unfolded."""
     release = request.getfixturevalue(kind)
     page = show(render(release.table, release.manifest, files=["cells.csv"]), DESK, scheme=scheme)
     page.locator("#mathematics summary").click()
     if kind == "city":
         page.mouse.click(*middle_of_map(page))
         page.locator("#against").select_option("2")
-    page.get_by_role("radio", name="Dark" if scheme == "light" else "Light").check()
-    found = axe.Axe().run(page)
-    # Pages of one window remember the choice.
-    page.get_by_role("radio", name="System").check()
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found.response["violations"]] == []
+    accessible(page, "Dark" if scheme == "light" else "Light")
 
 
 @pytest.fixture(scope="module")
 def changes(city) -> tuple:
     """Return the page of a comparison of the city with itself, moved in its northern half."""
-    rows = [row for row in city.table.to_pylist() if row["slot"] < "2024-02-19T10:00"]
-    change = np.array(
-        [
-            30 * (h3.cell_to_latlng(row["hexagon"])[0] > 21.171) * (-1) ** k
-            for k, row in enumerate(rows)
-        ]
+    table = city.table.filter(
+        [slot < "2024-02-19T10:00" for slot in city.table["slot"].to_pylist()]
     )
-    verdict = np.where(change > 0, "higher", np.where(change < 0, "lower", "cannot be told"))
-    numbers = {"before": 40.0 + 0 * change, "after": 40 + change, "change": change}
-    numbers |= {"change_low": change - 9.0, "change_high": change + 9.0, "p_value": 0.0 * change}
-    table = pa.table(
-        {"hexagon": [row["hexagon"] for row in rows]}
-        | {f"slot_{side}": [row["slot"] for row in rows] for side in ("before", "after")}
-        | {f"records_{side}": [row["records"] for row in rows] for side in ("before", "after")}
-        | numbers
-        | {"verdict": verdict.tolist()}
-    )
-    identity = {"dataset": "buses", "request": "0" * 64, "epsilon_spent": "1"}
-    identity |= {"privacy_unit": "user", "ledger": None, "receipt_sha256": None}
-    identity |= {"period": "Records of Monday 19 February 2024", "publisher": ""}
-    identity |= {"brief_period": "19 February 2024"}
-    later = identity | {"brief_period": "26 February 2024"}
-    statement = {
-        "kind": "comparison", "statistic": "mean", "before": identity, "after": later,
-        "verdicts": {name: list(verdict).count(name) for name in ("higher", "lower", UNCLEAR)},
-        "procedure": "Benjamini-Hochberg", "false_discovery_rate": 0.05, "basis": "proven",
-        "covers": "An interval.", "not_covered": "Traffic.", "days_between": 0,
-        "cells": {"only_before": 2, "only_after": 0},
-    } | {name: city.manifest[name] for name in ("dataset", "bounds", "grid")}  # fmt: skip
-    html = render_derived(table, statement, context=city.context, files=["cells.csv"])
-    return html, table.to_pylist()
+    latitudes = [h3.cell_to_latlng(name)[0] for name in table["hexagon"].to_pylist()]
+    change = 30.0 * (np.array(latitudes) > 21.171) * (-1.0) ** np.arange(table.num_rows)
+    releases, at = [], table.column_names.index("mean_noisy")
+    for request, numbers in (("0" * 64, 40.0 + 0 * change), ("1" * 64, 40.0 + change)):
+        manifest = as_current(city.manifest | {"request": request})
+        own = table.set_column(at, "mean_noisy", pa.array(numbers))
+        releases.append(hv.Release(own, manifest, 1, replayed=True))
+    made = hv.compare_releases(*releases)
+    html = render_derived(made.table, made.statement, context=city.context, files=["cells.csv"])
+    return html, made.table.to_pylist()
 
 
 def test_a_comparison_has_the_page_of_a_release(show, changes):
     """Changes have signs, colours and names; what cannot be told is blank, in words too."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     html, rows = changes
     told = next(row for row in rows if row["verdict"] == "lower")
     unclear = next(row for row in rows if row["verdict"] == UNCLEAR)
     address = f"#slot={told['slot_before']}&against={rows[0]['slot_before']}&cell="
     page = show(html, DESK, at=address + told["hexagon"])
-    assert page.title().endswith("· buses, 19 February 2024 → buses, 26 February 2024")
+    name = "Rivertown buses, request"
+    assert page.title().endswith(f"· {name} 00000000 → {name} 11111111")
     card = page.locator("#readout")
     assert card.locator(".value").inner_text() == "\u221230.0\u00a0km/h"
     assert "before 40.0, after 10.0" in card.inner_text()
@@ -366,11 +354,7 @@ def test_a_comparison_has_the_page_of_a_release(show, changes):
     page.locator("#grade").select_option("lower")
     assert set(texts(page, "quality")) == {"lower"}
     page.locator("#mathematics summary").click()
-    for scheme in ("Light", "Dark"):
-        page.get_by_role("radio", name=scheme).check()
-        found = axe.Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-    page.get_by_role("radio", name="System").check()
+    accessible(page, "Light", "Dark")
     assert colours(page) > 20
     fits(page)
     page.set_viewport_size({"width": PHONE, "height": 844})
@@ -383,7 +367,7 @@ def test_a_tapped_hexagon_shows_its_week(show, city):
     days = [(day, time) for day in ("Monday", "Friday", "Sunday") for time in ("06:00", "18:00")]
     place = city.table["hexagon"][0].as_py()
     rows = [
-        {"cell": f"{place}/{time}/{day}", "place": place, "time": time, "days": day, "cells": 4}
+        {"cell": f"{place}/{time}/{day}", "hexagon": place, "slot": time, "days": day, "cells": 4}
         | {"records": 9, "mean": 20.0 + k, "mean_low": 18.0 + k, "mean_high": 22.0 + k}
         for k, (day, time) in enumerate(days)
     ]
@@ -392,7 +376,7 @@ def test_a_tapped_hexagon_shows_its_week(show, city):
     statement = {
         "kind": "roll-up", "statistic": "mean", "source": identity, "by": "weekday",
         "releases": [{}] * 12, "basis": "model", "covers": "An interval.",
-        "grid": {"kind": "labels", "columns": ["place", "time", "days"]},
+        "grid": city.manifest["grid"] | {"slot": "pooled"},
     } | {name: city.manifest[name] for name in ("dataset", "bounds")}  # fmt: skip
     page = show(render_derived(pa.Table.from_pylist(rows), statement), PHONE, touch=True)
     assert "Average speed over 12 days, by day of the week" in page.title()
@@ -425,7 +409,6 @@ def two_columns(city) -> tuple:
 
 def test_a_value_column_is_chosen(show, city, two_columns):
     """Numbers, counts and names are those of the column; its missing cells have none."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     html, rows = two_columns
     page = show(html, DESK)
     page.get_by_label("Value column").select_option("delay")
@@ -442,11 +425,7 @@ def test_a_value_column_is_chosen(show, city, two_columns):
     assert "no records" not in card.inner_text()
     page.locator("#mathematics summary").click()
     assert {"speed", "delay"} <= {*page.locator("#mathematics dt").all_inner_texts()}
-    for scheme in ("Light", "Dark"):
-        page.get_by_role("radio", name=scheme).check()
-        found = axe.Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
-    page.get_by_role("radio", name="System").check()
+    accessible(page, "Light", "Dark")
     fits(page)
     page.set_viewport_size({"width": PHONE, "height": 844})
     fits(page)

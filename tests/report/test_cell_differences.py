@@ -1,13 +1,10 @@
 """One rule for the difference of two cells: what it joins, and that it holds for known truths."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.manifest import as_current
-from hexveil.report.cell_differences import ComparableNumbers, unknown_ends
+from hexveil.report.cell_differences import ComparableNumbers
 from hexveil.report.manifest_view import ManifestView
 from publishing.releases import statements_of
 
@@ -49,7 +46,6 @@ def test_the_page_has_the_numbers_and_the_bias_of_raw_averages(city):
     assert (cells.above + cells.bias >= high - number - 1e-9).all()
     assert (cells.below + cells.bias <= number - low + 2.1e-3).all()
     assert (cells.bias <= bias + 1e-3).all()
-    assert not np.any(unknown_ends(city.table, view))
 
 
 # ---- through the public doors ----
@@ -121,23 +117,3 @@ def test_intervals_of_differences_hold_the_truth(tmp_path, options):
     # A folder that was read back has the same numbers.
     loaded = hv.load(made_release.write(tmp_path / "map"))
     assert loaded.difference(cells[0], cells[1]) == one
-
-
-def test_cells_that_are_cut_off_have_differences_with_an_unknown_end(city):
-    """The interval of such a cell reaches to the bound: that end of a difference is not known."""
-    table = city.table
-    quality = table["mean_quality"].to_pylist()
-    high = table["mean_high"].to_pylist()
-    quality[0], high[0] = "cut off", 65.0
-    table = table.set_column(table.column_names.index("mean_quality"), "mean_quality", [quality])
-    table = table.set_column(table.column_names.index("mean_high"), "mean_high", [high])
-    cut = hv.Release(table, as_current(city.manifest), 1, replayed=True)
-    names = table["cell"].to_pylist()
-    found = cut.difference(names[0], names[1])
-    assert (found.lower_unknown, found.upper_unknown) == (False, True)
-    assert "at least" in str(found)
-    assert "the upper end is unknown" in str(found)
-    turned = cut.difference(names[1], names[0])
-    assert (turned.lower_unknown, turned.upper_unknown) == (True, False)
-    assert replace(turned, lower_unknown=False) != turned
-    assert "at most" in str(turned)

@@ -184,17 +184,6 @@ def test_the_holders_names_come_first():
 
 
 @pytest.mark.slow
-def test_lines_of_the_context_fit_into_a_page():
-    """A city of streets is thinned until its lines stay within their limit, and some remain."""
-    rng = np.random.default_rng(5)
-    middle = np.array(h3.cell_to_latlng(WARSAW[0]))[::-1]
-    walks = middle + np.cumsum(rng.normal(0, 0.0004, (900, 60, 2)), axis=1)
-    drawn = around(WARSAW, Layer([Shape("", is_line=True, lines=walks.tolist())]))["context"]
-    size = len(json.dumps(drawn, separators=(",", ":")))
-    assert module.MAX_CONTEXT_BYTES / 10 < size <= module.MAX_CONTEXT_BYTES
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("resolution", [0, 1, 3])
 def test_geography_fits_into_a_page(resolution):
     """However much of the world a map shows, its lines stay within their limit."""

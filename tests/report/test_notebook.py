@@ -12,7 +12,7 @@ import pytest
 import hexveil as hv
 from hexveil.report import notebook
 from hexveil.report.manifest_view import ManifestView
-from hexveil.report.notebook import DOT, draw_axes, picture_of, summarize
+from hexveil.report.notebook import DOT, draw_cells, summarize
 from hexveil.report.payload import colour_ends
 
 if importlib.util.find_spec("matplotlib") is None:
@@ -20,7 +20,6 @@ if importlib.util.find_spec("matplotlib") is None:
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 
 from hexveil.report.figure_style import colours_of
@@ -36,35 +35,53 @@ def closed():
     plt.close("all")
 
 
-@pytest.fixture
-def picture(city):
-    """Return the map of one slot."""
-    return picture_of(city.table, view_of(city), RAW)
+def view_of(release):
+    return ManifestView.from_manifest(release.manifest)
 
 
-def test_a_map_has_every_cell_in_its_colour(picture):
+def drawn(city, name=RAW, table=None, **options):
+    """Return the axes of a column, its hexagons with a number, and the rows that these show."""
+    table = city.table if table is None else table
+    axes = draw_cells(table, view_of(city), name, **options)
+    _, cells, *marks = axes.collections
+    slot = (
+        options.get("slot")
+        or max(
+            table.group_by("slot").aggregate([("records", "sum")]).to_pylist(),
+            key=lambda row: row["records_sum"],
+        )["slot"]
+    )
+    rows = [row for row in table.to_pylist() if row["slot"] == slot]
+    assert len(cells.get_paths()) == len(rows)
+    return axes, cells, marks, rows
+
+
+def test_a_map_has_every_cell_in_its_colour(city):
     """The colours are those that the page gives these numbers and grades."""
-    axes = draw_axes(picture)
-    cells = next(c for c in axes.collections if len(c.get_paths()) == len(picture.names))
+    axes, cells, _, rows = drawn(city)
+    grades = city.table["mean_quality"].to_pylist()
+    scale = colour_ends(city.table[RAW].to_numpy(), grades)
+    values, own = (np.array([row[name] for row in rows]) for name in (RAW, "mean_quality"))
     fills = [to_hex(colour) for colour in cells.get_facecolor()]
-    assert fills == colours_of(picture.value, picture.quality, picture.scale)
-    drawn = [path.vertices[:-1] for path in cells.get_paths()]
-    assert all(np.allclose(a, b) for a, b in zip(drawn, picture.outlines, strict=True))
-    assert axes.get_title() == picture.title
+    assert fills == colours_of(values, own.tolist(), scale)
+    assert axes.get_title().startswith("Average speed, 19 Feb 2024")
     bar = next(one for one in axes.figure.axes if one is not axes)
-    assert bar.get_ylim() == picture.scale
+    assert bar.get_ylim() == scale
     axes.figure.canvas.draw()
 
 
-def test_each_grade_has_its_mark(picture):
+def test_each_grade_has_its_mark(city):
     """A cross on noise, a triangle on each cell cut off, and both in the legend."""
-    n_cells = len(picture.names)
-    grades = ("cut off", "cut off", "noise", *("good", "caution") * n_cells)[:n_cells]
-    axes = draw_axes(replace(picture, quality=grades))
-    marks = [layer for layer in axes.collections if isinstance(layer, PathCollection)]
-    middles = [(ring.max(axis=0) + ring.min(axis=0)) / 2 for ring in picture.outlines[:3]]
+    grades = ["cut off", "noise", "good", "caution"] * city.table.num_rows
+    at = city.table.column_names.index("mean_quality")
+    table = city.table.set_column(at, "mean_quality", [grades[: city.table.num_rows]])
+    axes, cells, marks, rows = drawn(city, table=table)
+    own = [row["mean_quality"] for row in rows]
+    boxes = [path.get_extents() for path in cells.get_paths()]
+    middles = [[(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2] for b in boxes]
+    marked = [one for one, grade in zip(middles, own, strict=True) if grade in ("cut off", "noise")]
     places = np.concatenate([layer.get_offsets() for layer in marks])
-    assert sorted(places.tolist()) == pytest.approx(np.array(sorted(map(list, middles))))
+    assert sorted(places.tolist()) == pytest.approx(np.array(sorted(marked)))
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["caution", "cut off", "noise"]
     axes.figure.canvas.draw()
@@ -92,34 +109,25 @@ def test_a_summary_needs_no_script_and_no_network(city):
 )
 def test_a_sentence_stands_in_place_of_a_picture(city, monkeypatch, changes, sentence):
     """Where there are too many hexagons, or no library to draw them; no outline is computed."""
-    for name, value in (changes | {"picture_of": pytest.fail}).items():
+    for name, value in (changes | {"draw_cells": pytest.fail}).items():
         monkeypatch.setattr(notebook, name, value)
     page = summarize(city.table, view_of(city), RAW)
     assert sentence in page
     assert "<img" not in page
 
 
-def view_of(release):
-    return ManifestView.from_manifest(release.manifest)
-
-
 def test_slots_share_scale_and_place(city):
-    """A hexagon lies in one place in each slot, colours are those of numbers, most records lead."""
-    slots = sorted(set(city.table["slot"].to_pylist()))
-    pictures = [picture_of(city.table, view_of(city), RAW, slot) for slot in slots]
-    assert {picture.scale for picture in pictures} == {
-        colour_ends(city.table["mean_raw"].to_numpy(), city.table["mean_quality"].to_pylist())
-    }
-    first, second = ({n: o.tolist() for n, o in zip(p.names, p.outlines, strict=True)}
-                     for p in pictures[:2])  # fmt: skip
-    shared = first.keys() & second.keys()
-    assert len(shared) > 50
-    assert all(first[name] == second[name] for name in shared)
-    every = {name for picture in pictures for name in picture.names}
-    assert {len(p.outlines) + len(p.others) for p in pictures} == {len(every)}
-    totals = city.table.group_by("slot").aggregate([("records", "sum")]).to_pylist()
-    most = max(totals, key=lambda row: row["records_sum"])["slot"]
-    assert picture_of(city.table, view_of(city), RAW).title == pictures[slots.index(most)].title
+    """A hexagon lies in one place in each slot, and colours are those of numbers."""
+    places, scales, counts = {}, set(), set()
+    for slot in sorted(set(city.table["slot"].to_pylist())):
+        axes, cells, _, rows = drawn(city, slot=slot)
+        scales.add(next(one for one in axes.figure.axes if one is not axes).get_ylim())
+        counts.add(sum(len(layer.get_paths()) for layer in axes.collections[:2]))
+        for row, path in zip(rows, cells.get_paths(), strict=True):
+            places.setdefault(row["hexagon"], set()).add(path.vertices.tobytes())
+    assert len(scales) == 1
+    assert counts == {len(places)}
+    assert {len(own) for own in places.values()} == {1}
 
 
 def test_an_unknown_slot_and_a_column_of_text_are_refused(city):
@@ -127,13 +135,13 @@ def test_an_unknown_slot_and_a_column_of_text_are_refused(city):
     with pytest.raises(
         hv.InputError, match=r"no slot '2024-02-19T7:00'; did you mean '2024-02-19T07"
     ):
-        picture_of(city.table, view_of(city), RAW, "2024-02-19T7:00")
+        draw_cells(city.table, view_of(city), RAW, slot="2024-02-19T7:00")
     with pytest.raises(hv.InputError, match="no slot 'noon'; it has 2024-02-19T07:00, 2024"):
-        picture_of(city.table, view_of(city), RAW, "noon")
+        draw_cells(city.table, view_of(city), RAW, slot="noon")
     with pytest.raises(hv.InputError, match="has no timeslots; leave slot out"):
-        picture_of(city.table.drop_columns(["slot"]), view_of(city), RAW, "07:00")
+        draw_cells(city.table.drop_columns(["slot"]), view_of(city), RAW, slot="07:00")
     with pytest.raises(hv.InputError, match="column 'mean_quality' has none"):
-        picture_of(city.table, view_of(city), "mean_quality")
+        draw_cells(city.table, view_of(city), "mean_quality")
 
 
 def test_smoothed_numbers_have_the_interval_of_the_model(city):
@@ -143,11 +151,13 @@ def test_smoothed_numbers_have_the_interval_of_the_model(city):
     for name, value in (("mean_low", moved - 0.5), ("mean_high", moved + 0.5)):
         at = table.column_names.index(name)
         table = table.set_column(at, name, pa.array(np.clip(value, 0, 65)))
-    smoothed = picture_of(table, view_of(city), "mean_smoothed")
-    assert (smoothed.high - smoothed.low).max() <= 1 + 1e-9
-    raw = picture_of(table, view_of(city), RAW)
-    assert ((raw.low <= raw.value) & (raw.value <= raw.high)).all()
-    assert (raw.high - raw.low).min() > 1
+    table = table.drop_columns(["hexagon", "slot", "slot_end"])
+    widths = {}
+    for name in ("mean_smoothed", RAW):
+        (bars,) = draw_cells(table, view_of(city), name).containers
+        widths[name] = [np.ptp(one[:, 0]) for one in bars.lines[2][0].get_segments()]
+    assert max(widths["mean_smoothed"]) <= 1 + 1e-9
+    assert min(widths[RAW]) > 1
 
 
 def test_labels_begin_with_the_largest_number(city):
@@ -155,14 +165,13 @@ def test_labels_begin_with_the_largest_number(city):
     names = [f"route ${row} $" for row in range(len(city.table))]
     table = city.table.drop_columns(["hexagon", "slot", "slot_end"])
     table = table.set_column(0, "cell", [names])
-    picture = picture_of(table, replace(view_of(city), label_columns=("cell",)), RAW)
+    axes = draw_cells(table, replace(view_of(city), label_columns=("cell",)), RAW)
     many = f"{notebook.MAX_BARS} of {len(table)} cells, those with most records"
-    assert picture.title == f"Average speed ({many})"
-    axes = draw_axes(picture)
+    assert axes.get_title() == f"Average speed ({many})"
     axes.figure.canvas.draw()
-    drawn = [text.get_text() for text in axes.get_yticklabels()]
-    shown = {row["cell"]: row for row in table.to_pylist() if row["cell"] in drawn}
-    numbers = [shown[name][RAW] for name in drawn]
+    labels = [text.get_text() for text in axes.get_yticklabels()]
+    shown = {row["cell"]: row for row in table.to_pylist() if row["cell"] in labels}
+    numbers = [shown[name][RAW] for name in labels]
     assert numbers == sorted(numbers, reverse=True)
     most = sorted(table["records"].to_pylist())[-notebook.MAX_BARS :]
     assert sorted(row["records"] for row in shown.values()) == most
@@ -172,4 +181,4 @@ def test_labels_begin_with_the_largest_number(city):
     assert to_hex(certain.get_markerfacecolor()).upper() == DOT
     (bars,) = axes.containers
     lows = [segment[0, 0] for segment in bars.lines[2][0].get_segments()]
-    assert lows == pytest.approx([shown[name]["mean_low"] for name in drawn])
+    assert lows == pytest.approx([shown[name]["mean_low"] for name in labels])

@@ -65,6 +65,11 @@ def test_list_names_what_there_is(here, capsys):
         (["wc", "--seed", "-1"], "--seed must be at least 0, got -1."),
         (["wc", "--jobs", "0"], "--jobs must be at least 1, got 0."),
         (["comp", "--records", "."], "user (in [columns], or --user)"),
+        (["wc:claims", "--gamma", "3"], "wc:claims is of the papers' own settings"),
+        (["comp", "--cell", "17"], "--cell needs --records"),
+        (["comp", "--built-in", "delhi"], "no built-in set 'delhi'"),
+        (["comp", "--counts", "none.csv"], "no file"),
+        (["comp", "--records", "b.csv", "--built-in", "itms"], "--built-in and --records"),
         (["wc", "--out", "file"], "file is a file; name a folder."),
     ],
 )
@@ -75,10 +80,6 @@ def test_wrong_use_is_a_sentence(here, capsys, arguments, sentence):
     assert main(["reproduce", *arguments]) == 2
     assert sentence in capsys.readouterr().err
     assert [path.name for path in here.iterdir()] == ["file"]
-
-
-BUSES = ["--user", "bus", "--value", "speed", "--set", "cells.labels=line", "--bounds", "0,65"]
-BUSES += ["--set", "select.min_users=1", "--set", "read.repeats=keep", "--jobs", "1"]
 
 
 @pytest.fixture
@@ -96,8 +97,6 @@ def own(here, monkeypatch):
         Study("wc:claims", "WC", "Claims", lambda _: Outcome((), (FAILS, TRUE))),
     )
     monkeypatch.setattr(catalogue, "STUDIES", studies)
-    rows = [f"{bus},{speed},17" for bus in ("p", "q") for speed in (12.25, 31.5)]
-    (here / "buses.csv").write_text("\n".join(["bus,speed,line", *rows]) + "\n")
     return settings
 
 
@@ -118,25 +117,6 @@ def test_own_counts_in_one_command(own, here, capsys):
     assert len(own) == 2
     assert main([*call[:-2], "--jobs", "1", "--trials", "9"]) == 0
     assert len(own) == 4
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["wc:claims", "--gamma", "3"], "wc:claims is of the papers' own settings"),
-        (["iot", "--cell", "17"], "--cell needs --records"),
-        (["iot", "--built-in", "delhi"], "no built-in set 'delhi'"),
-        (["iot", "--counts", "none.csv"], "no file"),
-        (["iot", "--records", "buses.csv", "--built-in", "itms"], "--built-in and --records"),
-        (["iot", "--records", "buses.csv"], "user"),
-    ],
-)
-def test_wrong_use_of_own_data_is_a_sentence(own, here, capsys, arguments, sentence):
-    """Each is refused with exit 2, and no folder is made."""
-    assert main(["reproduce", *arguments]) == 2
-    assert sentence in capsys.readouterr().err
-    assert own == []
-    assert not any(path.is_dir() for path in here.iterdir())
 
 
 # ---- Figures of other data than the papers': each is drawn, and of the data that was given ----

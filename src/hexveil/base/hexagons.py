@@ -1,22 +1,19 @@
 """Typed interface to H3: hexagons of places, their names, outlines and parents.
 
-No other module imports H3. What is asked of many hexagons is asked of h3ronpy, which is vectorised;
-h3, for single ones, is its reference in the tests. The caller ensures that places are finite and in
-range.
+No other module imports H3. Hexagons of records' places are asked of h3ronpy, which is vectorised
+and no recipient has; h3 is its reference in the tests. The caller ensures that places are finite
+and in range.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import h3
-import h3ronpy
-import h3ronpy.vector
+import h3.api.basic_int
 import numpy as np
 import pyarrow as pa
-
-from hexveil.base.arrow_tables import to_arrow, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +31,14 @@ def of_places(lat: pa.Array, lon: pa.Array, resolution: int) -> pa.Array:
     resolution : int
         0 to 15.
     """
-    return pa.array(h3ronpy.vector.coordinates_to_cells(lat, lon, resolution))
+    from h3ronpy import vector  # noqa: PLC0415  of the extra that publishes
+
+    return pa.array(vector.coordinates_to_cells(lat, lon, resolution))
+
+
+def of_place(lat: float, lon: float, resolution: int) -> int:
+    """Return the hexagon of one place, in degrees."""
+    return int(h3.api.basic_int.latlng_to_cell(lat, lon, resolution))
 
 
 def names(hexagon: NDArray[np.uint64]) -> list[str]:
@@ -43,9 +47,16 @@ def names(hexagon: NDArray[np.uint64]) -> list[str]:
 
 
 def parents(hexagon: NDArray[np.uint64], resolution: int) -> NDArray[np.uint64]:
-    """Return the hexagon at a coarser resolution that each belongs to."""
-    coarse: Any = h3ronpy.change_resolution(to_arrow(hexagon.astype(np.uint64)), resolution)
-    return np.asarray(to_numpy(pa.array(coarse)), dtype=np.uint64)
+    """Return the hexagon at a coarser resolution that each belongs to.
+
+    Raises
+    ------
+    ValueError
+        If an index is no hexagon of that resolution or a finer one.
+    """
+    distinct, place = np.unique(hexagon.astype(np.uint64), return_inverse=True)
+    coarse = [h3.api.basic_int.cell_to_parent(index, resolution) for index in distinct.tolist()]
+    return np.array(coarse, dtype=np.uint64)[place]
 
 
 def across(resolution: int) -> float:
@@ -69,10 +80,9 @@ def of_polygon(corners: Iterable[tuple[float, float]], resolution: int) -> NDArr
 def neighbours(hexagon: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the pairs of hexagons that share an edge, each pair once, shape (n, 2)."""
     hexagons = np.unique(np.asarray(hexagon, dtype=np.uint64))
-    grouped: Any = h3ronpy.grid_disk(pa.array(hexagons, type=pa.uint64()), 1, flatten=False)
-    disks = pa.array(grouped).to_pylist()
+    disks = [h3.api.basic_int.grid_disk(index, 1) for index in hexagons.tolist()]
     centres = np.repeat(hexagons, [len(disk) for disk in disks])
-    adjacent = np.array([i for disk in disks for i in disk], dtype=np.uint64)
+    adjacent = np.array([index for disk in disks for index in disk], dtype=np.uint64)
     # Each edge is listed from both sides; the smaller index keeps it.
     is_pair = (centres < adjacent) & np.isin(adjacent, hexagons)
     return np.stack([centres[is_pair], adjacent[is_pair]], axis=1)

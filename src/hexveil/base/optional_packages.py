@@ -37,7 +37,7 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-_EXTRAS = {"opendp": "publish", "sqlalchemy": "publish"}
+_EXTRAS = dict.fromkeys(("opendp", "sqlalchemy", "duckdb", "scipy", "h3ronpy"), "publish")
 """The extra of a package that whoever reads a release can do without."""
 
 

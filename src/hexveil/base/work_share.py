@@ -68,9 +68,9 @@ class ShownWork:
         """
         if self.share < SMALLEST_SHARE:
             return f"{self.activity} ..."
-        left = (now - self.began) * (1.0 / self.share - 1.0)
-        rest = f"{left:.0f} s" if left < 100.0 else f"{left / 60.0:.0f} min"
-        return f"{self.activity} ... {100.0 * self.share:.0f}%, about {rest} left"
+        seconds = (now - self.began) * (1.0 / self.share - 1.0)
+        time_left = f"{seconds:.0f} s" if seconds < 100.0 else f"{seconds / 60.0:.0f} min"
+        return f"{self.activity} ... {100.0 * self.share:.0f}%, about {time_left} left"
 
 
 _parts: list[tuple[ShownWork, Windows]] = []

@@ -135,7 +135,6 @@ class CoarserOptions(Declaration):
     resolution: str | None = None
     timeslot: str | None = None
     columns: str | None = None
-    one_cell: bool = False
     value: str | None = None
     statistic: str | None = None
     key: Path | None = None
@@ -144,15 +143,14 @@ class CoarserOptions(Declaration):
 class CompareOptions(CoarserOptions):
     """Compare two release folders, hexagon by hexagon; nothing is spent.
 
-    Noisy numbers suffice: neither records nor a ledger are needed. With --resolution, --timeslot,
-    --columns or --one-cell both are rolled up first.
+    Noisy numbers suffice: neither records nor a ledger are needed. With --resolution, --timeslot or
+    --columns both are rolled up first.
     """
 
     example = "hexveil compare monday tuesday --out changes"
 
     before: Path
     after: Path
-    slots: tuple[str, str] | None = None
     false_discovery_rate: float = 0.05
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.feasibility.capacity import Capacity
     from hexveil.planning.feasibility.grid_assessment import GridAssessment
-    from hexveil.planning.feasibility.recommendation import Choice, CommonGrid
     from hexveil.planning.plan import Plan
 
     Changes = dict[Key, object]
@@ -78,7 +77,7 @@ def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
         f"Grids that this fleet supports at epsilon {epsilon} (probability factor {factor}):",
     ]
     formatting.print_rows(rows)
-    labels = any(offer.labels is not None for offer in table.offers)
+    labels = not all(isinstance(offer.grid, Cells) for offer in table.offers)
     heads = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
     heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
     formatting.print_table(heads, map(_row, table.offers), ("Labels", "Usable"))
@@ -184,52 +183,6 @@ def advice_json(table: Capacity) -> dict[str, object]:
         for choice, item in table.proposals.items()
     }
     return {"runs": runs}
-
-
-# ---- grids for several value columns ----
-
-
-def common_rows(
-    proposals: Mapping[Choice, CommonGrid], units: Mapping[str, str], epsilon: str
-) -> list[Row]:
-    """Return the proposed grids as lines of a run file, or that there is none.
-
-    The unit of measure is of each column, epsilon of all columns together.
-    """
-    if not proposals:
-        text = (
-            f"At epsilon {epsilon} no grid is expected to beat one number for all cells in every "
-            "value column. Leave a column out, or take larger cells, longer timeslots or a larger "
-            "epsilon."
-        )
-        return [("No common grid", text)]
-    rows: list[Row] = [f"Grids for all value columns at epsilon {epsilon}, as lines of a run file:"]
-    for choices, grid in distinct(proposals):
-        comments = [f"{choices}:"]
-        for column, offer in grid.assessments.items():
-            is_count = offer.declared is not None and offer.declared.prediction.map is None
-            error, constant = (
-                formatting.measured(float(f"{number:.2g}"), "units" if is_count else units[column])
-                for number in (offer.predicted_error, offer.baseline_error)
-            )
-            comments.append(
-                f"{column}: {offer.cells:,} cells, expected error {error}; one number for all "
-                f"cells {constant}"
-            )
-        rows += _lines(comments, cell_fields(grid.grid))
-    return rows
-
-
-def common_json(proposals: Mapping[Choice, CommonGrid]) -> dict[str, object]:
-    """Return the proposed grids as JSON data, by choice."""
-    return {
-        choice: {
-            "fields": _fields_json(cell_fields(grid.grid)),
-            "cells": {column: offer.cells for column, offer in grid.assessments.items()},
-            "errors": {column: offer.predicted_error for column, offer in grid.assessments.items()},
-        }
-        for choice, grid in proposals.items()
-    }
 
 
 # ---- declared grids ----

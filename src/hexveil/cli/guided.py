@@ -34,9 +34,10 @@ from hexveil.config import Run, arguments, load
 from hexveil.config.fields import option
 from hexveil.config.run_file import FILL_IN, checked, run_file_text
 from hexveil.config.run_file_template import draft_run_file
+from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, with_min_users
 from hexveil.planning.feasibility.prediction import ErrorPredictor
-from hexveil.planning.feasibility.recommendation import CommonGrid, choose, distinct
+from hexveil.planning.feasibility.recommendation import choose, distinct
 from hexveil.records.sources.schema_preview import SourceSchema, inspect_schema
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.feasibility.grid_assessment import GridAssessment
     from hexveil.planning.moment_component import MomentComponent
 
 
@@ -214,23 +214,22 @@ def _declared(run: Run) -> list[Offer]:
     # Other grids with a mistake are left out: here it is refused.
     planned_release.plan_declared(run, planned_release.declare_run(run))
     plans = planned_release.comparable_plans(run)
-    grids = [CommonGrid.declared(plan.components) for plan in plans]
-    proposals = choose(grids)
+    proposals = choose(GridAssessment.on_paper(plan.single) for plan in plans)
     if not proposals:
         raise InputError(
             "nothing was spent: no grid is expected to say more than one number for the whole map. "
             "Declare a smaller area or a longer timeslot, or take a larger epsilon."
         )
     offers = []
-    for grid in dict.fromkeys(proposals.values()):
-        offer: Any = next(iter(grid.assessments.values()))
+    offer: Any
+    for offer in dict.fromkeys(proposals.values()):
         table, unit = offer.declared.facts.cells, offer.declared.facts.value_unit
         hexagon = np.unique(table.hexagon)
         offers.append(
             Offer(
                 grid_text.cell_fields(offer.grid),
                 _offer_words(offer, hexagon.size, unit, offer.declared.prediction.map.open_cells),
-                grid is proposals["balanced"],
+                offer is proposals["balanced"],
                 offer.baseline_error,
                 hexagon,
                 np.full(hexagon.size, offer.predicted_error),

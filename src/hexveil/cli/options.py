@@ -168,8 +168,6 @@ def _parameter(
     settings |= {"type": kind, "required": is_required} | (
         {} if is_required else {"default": default}
     )
-    if origin is tuple and not is_repeated:
-        settings["nargs"] = len(parts)
     if is_argument:
         return click.Argument([name], nargs=-1 if is_repeated else 1, **settings)
     return click.Option([flag, name], is_flag=hint is bool, multiple=is_repeated, **settings)

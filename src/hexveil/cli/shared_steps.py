@@ -16,8 +16,6 @@ from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import (
     OTHER_GRIDS,
-    grids_to_try,
-    most_cells_of,
 )
 from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
@@ -162,16 +160,13 @@ def proposed_runs(
 def assess_columns(
     run: Run, facts: Mapping[str, PublicMetadata], epsilon: str
 ) -> dict[str, Capacity]:
-    """Return the capacity of each value column at its part of ε, on the same grids."""
-    plans: dict[str, Any] = {}
+    """Return the capacity of each value column at its part of ε."""
+    tables = {}
     for column_run in arguments.runs_of_columns(run):
-        column = column_run.columns.value
-        with show_progress(PLANNING, SEARCH):
-            plans[column] = _comparable_plan(column_run, facts[column], epsilon)
-    with show_progress(OTHER_GRIDS):
-        windows = [grids_to_try(plan.facts, most_cells_of(plan)) for plan in plans.values()]
-        grids = tuple(dict.fromkeys(grid for window in windows for grid in window))
-        return {column: assess_grids(plan, grids=grids) for column, plan in plans.items()}
+        column: Any = column_run.columns.value
+        with show_progress(OTHER_GRIDS):
+            tables[column] = assess_grids(_comparable_plan(column_run, facts[column], epsilon))
+    return tables
 
 
 def _comparable_plan(run: Run, facts: PublicMetadata, epsilon: str) -> MomentComponent:

@@ -20,6 +20,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
+from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.clipped_posterior import last_look, mixed_likelihood, model_look
 from hexveil.smoothing.user_mean_law import (
@@ -226,8 +227,6 @@ def _bin_moments(z: Floats) -> tuple[Floats, Floats, Floats]:
 
     The outer bins reach to infinity.
     """
-    from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
     tail, height = ndtr(-np.abs(z)), np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
     sloped = z * height
     for column in (tail, height, sloped):
@@ -255,16 +254,15 @@ def update(
     edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
     sweeps : int
     """
-    from scipy.linalg import solve_triangular  # noqa: PLC0415  importing hexveil must stay light
-
     edges, prior = edges - mean[:, None], np.diag(covariance)
     precision, shift = _first_factors(edges, density, prior)
     for sweep in range(sweeps + 1):
         root = np.sqrt(precision)
         lower = np.linalg.cholesky(np.eye(prior.size) + root[:, None] * covariance * root)
-        half = solve_triangular(lower, root[:, None] * covariance, lower=True)
+        inverse = np.linalg.inv(lower)
+        half = inverse @ (root[:, None] * covariance)
         variance = np.maximum(prior - np.einsum("ij,ij->j", half, half), 1e-10)
-        whitened = solve_triangular(lower, np.diag(root), lower=True)
+        whitened = inverse * root
         loss = whitened.T @ whitened
         gain = shift - loss @ (covariance @ shift)
         centre = covariance @ gain

@@ -333,9 +333,6 @@ def restored(
         raise InputError("it was made for other cells: bounds or targets have another length.")
     rise = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
     refuse_rows(~rise, "bounds do not rise")
-    if request.delta:
-        # What a δ goes with may be less than what the words of a plan say.
-        request.check_delta()
     resolved: PlanAllocation = allocation.clipping.restored(problem, allocation)
     asked, kind = request.clipping_range, resolved.clipping
     # The variance of one record is known, so that such a map needs no range.

@@ -23,6 +23,7 @@ import numpy as np
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import check_units, promised
 from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import require_package
 from hexveil.base.rational import to_positive_fraction
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
@@ -107,6 +108,7 @@ def plan(source: Any, **options: Any) -> Plan:  # noqa: ANN401  of `PlanArgument
     >>> float(plan(crowd, bounds=(0, 10), target_error="0.5%").epsilon)
     2.0...
     """
+    require_package("scipy", "publish")
     stated, facts = PlanArguments(**options), getattr(source, "public", source)
     if isinstance(facts, (PublicMetadata, DeclaredFacts)):
         stated = stated.of_column(facts.value)

@@ -144,8 +144,7 @@ class Codec:
             resolved = self._unpack_one(option, word, path)
             if resolved is not _MISSING:
                 return resolved
-        expected = " or ".join(_shown(option) for option in options)
-        raise InputError(f"{'.'.join(path)} is {str(word)[:40]!r}, not {expected}.")
+        raise InputError(f"{'.'.join(path)} is {str(word)[:40]!r}, which no plan has there.")
 
     def _unpack_one(self, kind: Any, word: Any, path: Path) -> Any:  # noqa: ANN401  any field
         """Return the value of a word by a type that is no union; MISSING if it does not fit."""
@@ -238,15 +237,6 @@ def _is_default(value: object, member: dataclasses.Field[Any]) -> bool:
     if member.default_factory is not _MISSING:
         return isinstance(value, Mapping) and not value
     return type(value) is type(member.default) and value == member.default
-
-
-def _shown(kind: Any) -> str:  # noqa: ANN401  any annotation
-    """Return a type in words."""
-    if typing.get_origin(kind) is Literal:
-        return " or ".join(typing.get_args(kind))
-    native = {str: "text", float: "a number", int: "a whole number", Fraction: "a number as text"}
-    name: str = getattr(typing.get_origin(kind) or kind, "__name__", str(kind))
-    return native.get(kind, name)
 
 
 # ---- bytes ----

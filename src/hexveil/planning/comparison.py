@@ -1,13 +1,12 @@
-"""Other ways to answer the request of a plan, with the cost and the errors of each.
+"""Other methods for the request of a plan of means and variances, with cost and errors of each.
 
-Methods for means and variances; ways to measure a distribution. Public facts only; nothing is
-spent. A method that cannot do what is asked says why. Mechanisms of one cell are compared by
-`hexveil.evaluation.evaluate`.
+Public facts only; nothing is spent. A method that cannot do what is asked says why. Mechanisms of
+one cell are compared by `hexveil.evaluation.evaluate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +15,11 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work
 from hexveil.mechanisms import OptimalClipping
-from hexveil.model.statistic_terms import Share
 from hexveil.planning.methods import allocate
 from hexveil.planning.plan import Plan
 
 if TYPE_CHECKING:
-    from hexveil.planning.distribution_component import DistributionComponent
     from hexveil.planning.moment_component import MomentComponent
-
-    Ways = Iterable[tuple[str, Mapping[str, Any]]]
-    """Names, and the fields of the request that each changes; none for the plan itself."""
 
 COMPARING = "Comparing methods"
 """Name of this work, of which parts are told."""
@@ -48,16 +42,14 @@ class ComparisonRow:
     Attributes
     ----------
     name : str
-        Method or estimator.
+        Of the method.
     is_planned : bool
         Whether it is that of the plan that is compared.
     figures : dict of str to number
-        Of all: `epsilon`, what the most exposed unit loses. Of methods `claimed` (what
-        has to be paid if cells are counted), `worst`, `average` and `median` (planning errors over
-        cells, as the compared plan judges them), `better` (cells that say more than one
-        constant), and of the certificate `certifies` ("loss", "max error" or "mean error"),
-        `lower_bound` and `gap`. Of estimators the average error of a `share`, and of means and
-        variances by their names.
+        `epsilon` (what the most exposed unit loses), `claimed` (what has to be paid if cells are
+        counted), `worst`, `average` and `median` (planning errors over cells, as the compared plan
+        judges them), `better` (cells that say more than one constant), and of the certificate
+        `certifies` ("loss", "max error" or "mean error"), `lower_bound` and `gap`.
     trouble : str or None
         Why there is no plan; figures are empty then.
     """
@@ -73,49 +65,26 @@ class ComparisonRow:
         return stated | dict(self.figures)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Other ways to answer one request.
+def compare(plan: Plan) -> list[ComparisonRow]:
+    """Return every method for the request of a plan, with the cost and the errors of each.
 
-    Attributes
-    ----------
-    methods : list of ComparisonRow
-        How cells are planned together.
-    estimators : list of ComparisonRow
-        How a distribution is measured, the most accurate share first.
-    """
-
-    methods: list[ComparisonRow] = field(default_factory=list)
-    estimators: list[ComparisonRow] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return all rows as JSON data."""
-        kind = "estimators" if self.estimators else "methods"
-        return {kind: [row.to_json() for row in getattr(self, kind)]}
-
-
-def compare(plan: Plan) -> Comparison:
-    """Return other ways to answer the request of a plan, with the cost and the errors of each.
-
-    Of means and variances every method; of quantiles, shares and histograms every way to measure a
-    distribution. Public facts only; nothing is spent.
+    Public facts only; nothing is spent.
 
     Parameters
     ----------
     plan : Plan
-        Of one value column: of several, `plan.plans` has the plan of each.
+        Of means and variances of one value column: of several, `plan.plans` has the plan of each.
 
     Raises
     ------
     InputError
-        If it is no plan, or one of several value columns or under private presence.
+        If it is no such plan.
 
     Examples
     --------
     >>> from hexveil import Occupancy, plan
     >>> hat = Occupancy.from_dense([[3]] * 50)
-    >>> table = compare(plan(hat, bounds=(0, 10), epsilon=2, advise=False))
-    >>> [row.name for row in table.methods]
+    >>> [row.name for row in compare(plan(hat, bounds=(0, 10), epsilon=2, advise=False))]
     ['joint, mean', 'joint, max', 'per-cell', 'clip-user', 'equal-split']
     """
     if not isinstance(plan, Plan):
@@ -129,48 +98,16 @@ def compare(plan: Plan) -> Comparison:
             "compare takes the plan of one value column; name one, as in "
             f'hv.compare(plan.plans["{column}"]).'
         )
-    if plan.is_declared:
+    if not plan.searches_grids:
         raise InputError(
-            'compare takes plans of public occupancy: with protect="presence" declarations decide '
-            "how a map is measured."
+            "compare takes plans of means and variances with public occupancy: how others are "
+            "measured follows from the request."
         )
-    return COMPARED[plan.single.kind](plan.single)
-
-
-def _compare_moments(plan: MomentComponent) -> Comparison:
-    return Comparison(_rows(plan, _methods(plan)))
-
-
-def _compare_estimators(plan: DistributionComponent) -> Comparison:
-    # A single share has a way of its own, which no option names.
-    has_indicator = len(plan.terms) == 1 and isinstance(plan.terms[0], Share)
-    asked = ("ranks", "bins", *(("auto",) if has_indicator else ()))
-    plans = [plan.alternative(estimator=estimator) for estimator in asked]
-    rows = [
-        ComparisonRow(
-            one.estimator,
-            one.estimator == plan.estimator,
-            {"epsilon": float(one.epsilon), **one.expected_error},
-        )
-        for one in plans
-    ]
-    return Comparison(estimators=sorted(rows, key=lambda row: float(row.figures["share"])))
-
-
-COMPARED: dict[str, Callable[[Any], Comparison]] = {
-    "moments": _compare_moments,
-    "distributions": _compare_estimators,
-}
-"""Other ways to answer the request of a component, by kind."""
-
-
-def _rows(plan: MomentComponent, candidates: Ways) -> list[ComparisonRow]:
-    """Return a row for each way, with the figures of its plan."""
-    rows = []
-    for name, changes in parts_of_work(COMPARING, list(candidates)):
+    rows, component = [], plan.single
+    for name, changes in parts_of_work(COMPARING, list(_methods(component))):
         try:
-            result = _changed(plan, **changes) if changes else plan
-            rows.append(ComparisonRow(name, not changes, _figures(plan, result)))
+            result = _changed(component, **changes) if changes else component
+            rows.append(ComparisonRow(name, not changes, _figures(component, result)))
         except InputError as error:
             rows.append(ComparisonRow(name, trouble=str(error)))
     return rows
@@ -179,15 +116,16 @@ def _rows(plan: MomentComponent, candidates: Ways) -> list[ComparisonRow]:
 def _changed(plan: MomentComponent, **changes: Any) -> MomentComponent:  # noqa: ANN401  of a request
     """Return the component of the same request with some of its fields changed."""
     request = replace(plan.request, **changes)
-    if request.delta:
-        request.check_delta()
+    request.check()
     return replace(
         plan, allocation=allocate(replace(plan.problem, request=request)), request=request
     )
 
 
-def _methods(plan: MomentComponent) -> Ways:
-    """Yield each method with its changes; with targets, by the plan's own objective alone.
+def _methods(plan: MomentComponent) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Yield each method with the fields of the request that it changes, none for the plan itself.
+
+    With targets, by the plan's own objective alone, so that each method appears once.
 
     A private interval goes with the plan's own method and objective alone: others are planned
     within the bounds.
@@ -195,7 +133,6 @@ def _methods(plan: MomentComponent) -> Ways:
     request = plan.request
     candidates: dict[tuple[str, str], None] = dict.fromkeys(METHODS)
     if request.target is not None:
-        # A target fixes the objective, so that each method appears once.
         candidates = dict.fromkeys((method, request.objective) for method, _ in METHODS)
     for method, objective in candidates:
         changes = {

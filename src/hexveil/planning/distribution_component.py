@@ -303,19 +303,6 @@ class DistributionComponent(PlanComponent):
         }
         return {name: float(of_amount(one, self.delta).epsilon) for name, one in booked.items()}
 
-    def alternative(self, **changes: Any) -> DistributionComponent:  # noqa: ANN401  fields of a request
-        """Return the component of the same request with some of its options changed."""
-        options: dict[str, Any] = {
-            "statistics": self.statistics,
-            "epsilon": self.requested_epsilon,
-            "weights": self.weights if self.moments else None,
-            "estimator": self.requested_estimator,
-            "delta": self.delta or None,
-            "baseline_error": self.baseline_error,
-            "edition": self.edition,
-        }
-        return plan_distribution(self.facts, PlanArguments(**options | changes))
-
     def stages(self) -> CombinedStages:
         """Return the stages of all components."""
         return self._stages

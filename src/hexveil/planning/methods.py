@@ -29,9 +29,13 @@ from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.feasibility.utility_test import default_baseline_error
 from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.optimizers import cell_mechanisms, joint, per_cell
+from hexveil.planning.optimizers import cell_mechanisms, joint
 from hexveil.planning.optimizers.calibration import fit_noise, least_allocation
-from hexveil.planning.optimizers.per_cell import allocate_independently
+from hexveil.planning.optimizers.per_cell import (
+    ROUNDING_MARGIN,
+    allocate_independently,
+    largest_cell_epsilon,
+)
 from hexveil.planning.plan_arguments import PlanArguments
 
 HALVINGS = 40
@@ -127,37 +131,31 @@ def _per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     if not isinstance(request.mechanism, ThresholdMechanism):
         return cell_mechanisms.allocate_per_cell(problem, epsilon)
     if request.noised == ("mean",):
-        return per_cell.allocate_per_cell(occupancy, epsilon, request.mechanism)
+        low = largest_cell_epsilon(occupancy, epsilon, request.mechanism)
+        return _within(problem, epsilon, low)
     low, high = epsilon / occupancy.n_cells / 4, epsilon * 4
     for _ in parts_of_work(SEARCH, range(HALVINGS)):
         middle = Fraction(math.sqrt(low * high))
         allocation = allocate_independently(occupancy, problem.span, request, middle)
         fits = allocation.most_booked(problem.without_metadata()) <= epsilon
         low, high = (middle, high) if fits else (low, middle)
-    allocation = allocate_independently(occupancy, problem.span, request, low)
-    return _within(problem, epsilon, allocation)
+    return _within(problem, epsilon, low)
 
 
-def _within(
-    problem: PlanningProblem, epsilon: Fraction, allocation: PlanAllocation
-) -> PlanAllocation:
-    """Return the allocation, with more noise if the most exposed user loses more than ε."""
+def _within(problem: PlanningProblem, epsilon: Fraction, cell_loss: Fraction) -> PlanAllocation:
+    """Return cells at a loss each, with more noise if the most exposed user loses more than ε."""
     bare = problem.without_metadata()
+    allocation = allocate_independently(bare.occupancy, bare.span, bare.request, cell_loss)
     is_within = allocation.most_booked(bare) <= epsilon
     return allocation if is_within else fit_noise(bare, Pure(epsilon), allocation)
 
 
 def _equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     """Return every cell planned alone at ε / (most cells of a user) (COMP Theorem II.3)."""
-    occupancy, request = problem.occupancy, problem.request
-    if not isinstance(request.mechanism, ThresholdMechanism):
-        return cell_mechanisms.allocate_equal_split(problem, epsilon)
-    if request.noised == ("mean",):
-        return per_cell.allocate_equal_split(occupancy, epsilon, request.mechanism)
-    largest = int(occupancy.cells_per_user.max())
-    cell_loss = epsilon * per_cell.ROUNDING_MARGIN / largest
-    allocation = allocate_independently(occupancy, problem.span, request, cell_loss)
-    return _within(problem, epsilon, allocation)
+    cell_loss = epsilon / int(problem.occupancy.cells_per_user.max())
+    if not isinstance(problem.request.mechanism, ThresholdMechanism):
+        return cell_mechanisms.allocate_at(problem, cell_loss)
+    return _within(problem, epsilon, cell_loss * ROUNDING_MARGIN)
 
 
 def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:

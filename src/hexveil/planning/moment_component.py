@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor
 from hexveil.accounting.promise import of_amount, promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
 from hexveil.planning.allocation import PlanningProblem, allocation_of, cell_names, restored
 from hexveil.planning.component import MomentFigures
-from hexveil.planning.feasibility.utility_test import UtilityAssessment, assess_utility
+from hexveil.planning.feasibility.utility_test import UtilityAssessment
 from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
 
@@ -223,14 +224,17 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
     @property
     def support(self) -> UtilityAssessment:
         """Whether the map would say more than one constant, by the public prior."""
-        return assess_utility(
-            self.occupancy,
-            self.primary_statistic,
-            self.span,
-            float(self.requested_epsilon),
-            self.baseline_error,
-            float(promised(self.requested_epsilon, self.delta).amount) if self.delta else 0.0,
-        )
+        model, epsilon = self.primary_statistic, self.requested_epsilon
+        width = float(self.span.mean())
+        sizes = width, self.occupancy.n_cells, self.occupancy.n_users
+        if self.delta:
+            floor = gaussian_noise_floor(*sizes, float(promised(epsilon, self.delta).amount))
+        else:
+            floor = noise_floor(*sizes, float(epsilon)) if epsilon else 0.0
+        # The same share of U²/8 as of U/2: times U/4.
+        baseline = self.baseline_error * (1.0 if model.name == "mean" else width / 4.0)
+        better = int((model.error < baseline).sum())
+        return UtilityAssessment(*sizes[1:], floor, float(model.error.mean()), baseline, better)
 
     @property
     def cell_mechanisms(self) -> list[str]:

@@ -28,7 +28,7 @@ from hexveil.planning.request import (
     Method,
     Objective,
     Request,
-    range_needs,
+    broken_rules,
     refuse,
     request_words,
     targets_of,
@@ -220,9 +220,9 @@ class PlanArguments:
         """Return the clipping range, of "auto" one that it may take."""
         if self.clipping_range != "auto":
             return self.clipping_range
-        needs = range_needs(terms, RANGES[0])
+        refused = {word for _, word in broken_rules({*terms, RANGES[0]})}
         # Records were read with other bounds than those of the caller.
-        return "private" if needs is None and self.bounds is None else "bounds"
+        return "private" if RANGES[0] not in refused and self.bounds is None else "bounds"
 
     def check(self, about: Collection[str] = (), describe: Callable[[str], str] = str) -> None:
         """Refuse unknown words, bad numbers, and options that do not go together.

@@ -106,6 +106,11 @@ class Request(ReadOnlyArrays):
             raise InputError("request.delta must be from 0 to below 1.")
         if (self.epsilon is None) == (self.target is None):
             raise InputError("it must ask for either a loss or targets.")
+        is_average = self.target is not None or self.objective == "mean"
+        if self.delta and not (self.method == "joint" and is_average):
+            raise InputError(
+                'delta goes with method "joint", and within epsilon with objective "mean".'
+            )
 
     @property
     def law(self) -> NoiseLaw:
@@ -141,22 +146,6 @@ class Request(ReadOnlyArrays):
             return "bounds"
         several = cells > 1 and self.noised == ("mean",)
         return "per-cell" if several and users >= LEAST_USERS * cells else "private"
-
-    @property
-    def terms(self) -> set[str]:
-        """The request in the words of the rules."""
-        limits = ("epsilon", "delta")
-        terms = {name for name in limits if getattr(self, name)}
-        terms |= {"target_error"} if self.target is not None else set()
-        terms |= {DELTA_WITHIN} if {"delta", "epsilon"} <= terms else set()
-        return terms | request_words(
-            self.noised, self.mechanism, method=self.method, objective=self.objective,
-            clipping_range=self.clipping_range,
-        )  # fmt: skip
-
-    def check_delta(self) -> None:
-        """Refuse options for which Gaussian noise is not proved or built."""
-        refuse(self.terms, only=("delta", DELTA_WITHIN))
 
 
 def request_words(
@@ -360,10 +349,3 @@ def refuse(
         if only is not None and word not in only:
             continue
         raise InputError(rule.refusal(word, terms, describe))
-
-
-def range_needs(terms: Collection[str], word: str) -> str | None:
-    """Return the option that a clipping range requires and a request lacks; None if it has all."""
-    others = {item for item in terms if not item.startswith("clipping_range=")}
-    broken = broken_rules({*others, word})
-    return next((rule.goes_with(terms) for rule, result in broken if result == word), None)

@@ -15,14 +15,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from hexveil.base.atomic_files import defer_interrupts
 from hexveil.base.rational import round_up
 from hexveil.ledger import hash_losses
-from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
+from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning import saved_plans
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
@@ -56,23 +56,16 @@ class Charge:
     ----------
     name : str
         Of the request.
-    facts : dict of str to str
-        The request in words.
-    losses : Losses
-        Of each unit, by its hash.
+    booked : dict
+        What the ledger reserves it with: see `Ledger.reserve`.
     metered : ndarray of float
         Losses that the stages may add up to, of each unit or of any.
-    balance : BalanceKey
-    plan : bytes
     delta : Fraction
     """
 
     name: str
-    facts: dict[str, str]
-    losses: Losses
+    booked: dict[str, Any]
     metered: Floats
-    balance: BalanceKey
-    plan: bytes
     delta: Fraction
 
 
@@ -99,20 +92,20 @@ def identify_request(
 def charge_of(dataset: AnyDataset, plan: Plan, stages: StagedPlan, ledger: Ledger) -> Charge:
     """Return the charge for a release of a plan."""
     name, facts = identify_request(dataset, plan, ledger.dataset)
+    public: Any = dataset.public
     if plan.is_declared:
-        declared = cast("DeclaredFacts | DeclaredColumns", dataset.public)
-        return any_unit_charge(stages, plan.promise, facts, ledger, balance_of(declared))
-    counted = cast("ReleasableDataset", dataset)
-    units, public = counted.units, counted.public
+        # Days and clock are common to all columns.
+        return any_unit_charge(
+            stages, plan.promise, facts, ledger, getattr(public, "leading", public)
+        )
+    units, losses = cast("ReleasableDataset", dataset).units, stages.losses()
     assert units is not None  # noqa: S101  see release_checks
-    losses, periods = stages.losses(), units.periods()
     hashed = hash_losses(
-        units.ids(), losses, ledger.key, max_loss=plan.booked_limit, periods=periods
+        units.ids(), losses, ledger.key, max_loss=plan.booked_limit, periods=units.periods()
     )
-    dropped = public.identity.get("drop_values", "")
-    balance = BalanceKey(unit_of(public), (), public.id_space, dropped)
     encoded = ledger.plan_of(name) or saved_plans.encode(plan)
-    return Charge(name, facts, hashed, losses, balance, encoded, plan.delta)
+    booked = _reserved(hashed, unit_of(public), public) | {"facts": facts, "plan": encoded}
+    return Charge(name, booked | {"delta": plan.delta}, losses, plan.delta)
 
 
 def any_unit_charge(
@@ -120,22 +113,36 @@ def any_unit_charge(
     promise: Promise,
     facts: dict[str, str],
     ledger: Ledger,
-    balance: BalanceKey | None = None,
+    declared: DeclaredFacts | None = None,
 ) -> Charge:
     """Return the charge for any unit, present or not.
 
     A unit of a day or a week is booked on each declared day or week: any unit of it may be there.
+    Units of a day begin by a clock, which is part of what the account pins (`unit_of`).
     """
-    losses, balance = stages.losses(), balance or BalanceKey()
-    times = len(balance.periods)
+    losses, periods, unit = stages.losses(), [""], PRIVACY_UNIT
+    if declared is not None:
+        periods, unit = _periods(declared), f"{unit_of(declared)}; {PRIVATE}"
     hashed = hash_losses(
-        [ANY_UNIT] * times, np.repeat(losses, times), ledger.key,
-        max_loss=promise.amount, periods=balance.periods,
+        [ANY_UNIT] * len(periods), np.repeat(losses, len(periods)), ledger.key,
+        max_loss=promise.amount, periods=periods,
     )  # fmt: skip
     # What is metered is what was booked, not what the stages say of themselves.
     metered = np.minimum(losses, round_up(promise.amount))
     encoded = json.dumps(facts, sort_keys=True).encode()
-    return Charge(request_name(facts), facts, hashed, metered, balance, encoded, promise.delta)
+    booked = _reserved(hashed, unit, declared) | {"facts": facts, "plan": encoded}
+    return Charge(request_name(facts), booked | {"delta": promise.delta}, metered, promise.delta)
+
+
+def _reserved(losses: Losses, unit: str, public: Any) -> dict[str, Any]:  # noqa: ANN401  facts
+    """Return hashed losses, the unit as the account pins it, and what ids and codes mean."""
+    known = public is not None
+    return {
+        "losses": losses,
+        "privacy_unit": unit,
+        "id_space": public.id_space if known else "",
+        "missing_values": public.identity.get("drop_values", "") if known else "",
+    }
 
 
 PRIVATE = "presence is private"
@@ -169,44 +176,17 @@ def unit_of(facts: PublicMetadata | DeclaredFacts | ColumnFacts) -> str:
     return f"{facts.privacy_unit} ({clock_text})"
 
 
-@dataclass(frozen=True)
-class BalanceKey:
-    """Units of a booking under private presence: public, and the same for any records.
-
-    Attributes
-    ----------
-    unit : str
-        The privacy unit as the account pins it.
-    periods : tuple of str
-        Declared days, or first days of weeks; one empty text where the unit is a user.
-    id_space, missing_values : str
-        Name of what an id names, and codes of missing readings; "" if not known.
-    """
-
-    unit: str = PRIVACY_UNIT
-    periods: tuple[str, ...] = ("",)
-    id_space: str = ""
-    missing_values: str = ""
-
-
-def balance_of(facts: DeclaredFacts | DeclaredColumns) -> BalanceKey:
-    """Return the units of a booking: any unit, on its declared days or weeks.
-
-    Units of a day begin by a clock, which is part of what the account pins (`unit_of`).
-    """
-    if isinstance(facts, DeclaredColumns):
-        return balance_of(facts.leading)  # days and clock are common to all columns
-    unit, codes = f"{unit_of(facts)}; {PRIVATE}", facts.identity.get("drop_values", "")
+def _periods(facts: DeclaredFacts) -> list[str]:
+    """Return declared days, or first days of weeks; one empty text where the unit is a user."""
     if facts.privacy_unit == "user" or facts.days is None:
-        return BalanceKey(unit, ("",), facts.id_space, codes)
+        return [""]
     first_day, last_day = facts.days
-    if facts.privacy_unit == "user-day":
-        days = range(first_day, last_day + 1)
-    else:
+    step = 1
+    if facts.privacy_unit == "user-week":
         # Weeks begin on Mondays, as for units that are counted.
-        days = range(first_day - (first_day + _THURSDAY) % 7, last_day + 1, 7)
-    periods = tuple((_EPOCH + timedelta(day)).isoformat() for day in days)
-    return BalanceKey(unit, periods, facts.id_space, codes)
+        first_day, step = first_day - (first_day + _THURSDAY) % 7, 7
+    days = range(first_day, last_day + 1, step)
+    return [(_EPOCH + timedelta(day)).isoformat() for day in days]
 
 
 class LedgerJournal:

@@ -65,7 +65,7 @@ def _alone(manifest: Json, component: Json) -> Json:
         "columns": column_names(manifest),
         "epsilon_spent": decimal_text(Fraction(guarantee["epsilon_spent"])),
     }
-    own = promise_section(
+    promise = promise_section(
         guarantee["privacy_unit"], component["epsilon_requested"], spent,
         dropped=component["selection"].get("drop_values", "none"), protect=guarantee["protect"],
         delta=Fraction(guarantee.get("delta", 0)), together=together,
@@ -74,7 +74,7 @@ def _alone(manifest: Json, component: Json) -> Json:
     if "title" in manifest:
         changed["title"] = f"{manifest['title']}: {component['dataset']['value']}"
     return manifest | changed | {
-        "guarantee": own,
+        "guarantee": promise,
         "columns_together": together,
         "components": [{key: value for key, value in component.items() if key != "weight"}],
         # A column of constants alone cost nothing, whatever the others did.
@@ -87,10 +87,10 @@ def _statements(alone: Json) -> Json:
     (component,) = alone["components"]
     epsilons = {key: component[key] for key in EPSILONS if key in component}
     shared = {key: value for key, value in alone.items() if key not in _NOT_SHARED}
-    own = {key: value for key, value in component.items() if key not in EPSILONS}
+    fields = {key: value for key, value in component.items() if key not in EPSILONS}
     model = {"model": PRESENCE} if is_private(alone) else {}
     dataset, guarantee = alone["dataset"] | component["dataset"], alone["guarantee"] | epsilons
-    return model | shared | own | {"dataset": dataset, "guarantee": guarantee}
+    return model | shared | fields | {"dataset": dataset, "guarantee": guarantee}
 
 
 def statements_of_whole(manifest: Json) -> Json:
@@ -104,10 +104,14 @@ def statements_of_whole(manifest: Json) -> Json:
         return leading
     prefixes, names = column_prefixes([*stated]), ", ".join(stated)
     identities = [component["dataset"] for component in manifest["components"]]
-    versions, units = ({one[key] for one in identities} for key in ("version", "value_unit"))
+    versions, units = (
+        {identity[key] for identity in identities} for key in ("version", "value_unit")
+    )
     dataset = {
         "version": versions.pop() if len(versions) == 1 else None,
-        "sources": [*dict.fromkeys(source for one in identities for source in one["sources"])],
+        "sources": [
+            *dict.fromkeys(source for identity in identities for source in identity["sources"])
+        ],
         "value": names,
         "value_unit": units.pop() if len(units) == 1 else "",
     }
@@ -119,7 +123,7 @@ def statements_of_whole(manifest: Json) -> Json:
         "dataset": manifest["dataset"] | dataset,
         "plan": {"statistics": statistics},
         "heading": format_heading(statistics, names),
-        "columns": [_entry(prefixes[name], own) for name, own in stated.items()],
+        "columns": [_entry(prefixes[name], statement) for name, statement in stated.items()],
     }
 
 
@@ -148,10 +152,10 @@ def refuse_labels(labels: Iterable[str], columns: Collection[str]) -> None:
 
     A label column `cell` that stands alone is the cell's name, and is written once.
     """
-    taken = [name for name in labels if name in columns]
-    if taken and [*labels] != ["cell"]:
+    clashing = [name for name in labels if name in columns]
+    if clashing and [*labels] != ["cell"]:
         raise InputError(
-            f"the label column {taken[0]!r} has the name of a column of this release; give it "
+            f"the label column {clashing[0]!r} has the name of a column of this release; give it "
             "another name in the records."
         )
 
@@ -186,11 +190,11 @@ def check_prefixes(facts: ColumnFacts | DeclaredColumns) -> None:
     """Refuse label columns with names that begin like the columns of a value column."""
     prefixes = column_prefixes([*facts.columns]).values()
     labels = facts.leading.cells.labels
-    begun = [name for name in labels if any(name.startswith(f"{one}_") for one in prefixes)]
+    begun = [name for name in labels if any(name.startswith(f"{prefix}_") for prefix in prefixes)]
     refuse_labels(labels, begun)
 
 
-def join_tables(tables: Mapping[str, pa.Table], own: Mapping[str, Sequence[str]]) -> pa.Table:
+def join_tables(tables: Mapping[str, pa.Table], numbers: Mapping[str, Sequence[str]]) -> pa.Table:
     """Return the released tables of all value columns as one; that of a single one as it is.
 
     Cells are in the order of their first value column. Where a column has no such cell its
@@ -200,13 +204,13 @@ def join_tables(tables: Mapping[str, pa.Table], own: Mapping[str, Sequence[str]]
     ----------
     tables : mapping of str to pyarrow.Table
         Released table of each value column.
-    own : mapping of str to sequence of str
+    numbers : mapping of str to sequence of str
         Names of each table's columns that do not name its cells.
     """
     if len(tables) == 1:
         return next(iter(tables.values()))
     prefixes, (leading, *_) = column_prefixes([*tables]), tables
-    naming = [name for name in tables[leading].column_names if name not in own[leading]]
+    naming = [name for name in tables[leading].column_names if name not in numbers[leading]]
     stacked = pa.concat_tables([table.select(naming) for table in tables.values()])
     first_rows: dict[str, int] = {}
     for row, cell in enumerate(stacked["cell"].to_pylist()):
@@ -215,23 +219,23 @@ def join_tables(tables: Mapping[str, pa.Table], own: Mapping[str, Sequence[str]]
     for column, table in tables.items():
         row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
         rows = pa.array([row_of.get(cell) for cell in first_rows], pa.int64())
-        for name in own[column]:
-            field = table.schema.field(name)
-            text = f"of {column}: ".encode() + (field.metadata or {}).get(b"description", b"")
-            field = _described(field, f"{prefixes[column]}_{name}", text)
-            joined = joined.append_column(field, table[name].take(rows))
+        for name in numbers[column]:
+            field = table.schema.field(name).with_name(f"{prefixes[column]}_{name}")
+            joined = joined.append_column(
+                field.with_nullable(nullable=True), table[name].take(rows)
+            )
     return joined.combine_chunks()
 
 
 def split_table(
-    table: pa.Table, own: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]]
+    table: pa.Table, numbers: Mapping[str, Sequence[str]], cells: Mapping[str, Sequence[str]]
 ) -> dict[str, pa.Table]:
     """Return the table of each value column, as it was joined.
 
     Parameters
     ----------
     table : pyarrow.Table
-    own : mapping of str to sequence of str
+    numbers : mapping of str to sequence of str
         See `join_tables`.
     cells : mapping of str to sequence of str
         Cells of each value column in their order; all of the table without.
@@ -239,29 +243,18 @@ def split_table(
     Raises
     ------
     KeyError
-        If a column of `own`, or a cell, is not in the table.
+        If a column of `numbers`, or a cell, is not in the table.
     """
-    if len(own) == 1:
-        return dict.fromkeys(own, table)
-    prefixes = column_prefixes([*own])
-    prefixed = {f"{prefixes[column]}_{name}" for column, names in own.items() for name in names}
+    if len(numbers) == 1:
+        return dict.fromkeys(numbers, table)
+    prefixes = column_prefixes([*numbers])
+    prefixed = {f"{prefixes[column]}_{name}" for column, names in numbers.items() for name in names}
     naming = [name for name in table.column_names if name not in prefixed]
     row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
     tables = {}
-    for column, names in own.items():
+    for column, names in numbers.items():
         rows = pa.array([row_of[cell] for cell in cells.get(column, row_of)], pa.int64())
-        taken = table.select([*naming, *(f"{prefixes[column]}_{name}" for name in names)])
-        fields = [table.schema.field(name) for name in naming]
-        for field, name in zip([*taken.schema][len(naming) :], names, strict=True):
-            text = (field.metadata or {}).get(b"description", b"")
-            fields.append(_described(field, name, text.removeprefix(f"of {column}: ".encode())))
-        columns = taken.take(rows).combine_chunks().columns
-        schema = pa.schema(fields, metadata={"value": column})
-        tables[column] = pa.Table.from_arrays(columns, schema=schema)
+        selected = table.select([*naming, *(f"{prefixes[column]}_{name}" for name in names)])
+        selected = selected.take(rows).combine_chunks().rename_columns([*naming, *names])
+        tables[column] = selected.replace_schema_metadata({"value": column})
     return tables
-
-
-def _described(field: pa.Field, name: str, text: bytes) -> pa.Field:
-    """Return a field under another name and description."""
-    metadata = {**(field.metadata or {}), b"description": text}
-    return pa.field(name, field.type, nullable=True, metadata=metadata)

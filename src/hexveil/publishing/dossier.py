@@ -65,10 +65,14 @@ def dossier(folder: Path) -> DocumentSection:
         raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
     stated = statements(manifest)
     tables = dict(zip(stated, check.tables.values(), strict=True))
-    parts = {name: describe(own, tables[name], checksum) for name, own in stated.items()}
-    if len(parts) == 1:
-        return next(iter(parts.values()))
-    sections = [replace(own, title=f"Value column {name}") for name, own in parts.items()]
+    dossiers = {
+        name: describe(one_column, tables[name], checksum) for name, one_column in stated.items()
+    }
+    if len(dossiers) == 1:
+        return next(iter(dossiers.values()))
+    sections = [
+        replace(section, title=f"Value column {name}") for name, section in dossiers.items()
+    ]
     joint = _of_whole(statements_of_whole(manifest), checksum)
     return replace(joint, sections=(*joint.sections, *sections))
 
@@ -152,25 +156,29 @@ def _public_presence(manifest: Json) -> Json:
     is_distribution = "components" in plan
     values = accuracy_text.clipping_values(steps, lambda number: with_unit(f"{number:.6g}", unit))
     if is_distribution:
-        parts = [f"{one['releases']}: epsilon {one['epsilon']}" for one in plan["components"]]
-        values["privacy_steps"] = parts
+        values["privacy_steps"] = [
+            f"{component['releases']}: epsilon {component['epsilon']}"
+            for component in plan["components"]
+        ]
     biases = [entry["bias"] for _, entry in noised if entry["statistic"] == "mean"]
     return values | {
         "bounds": bounds | {"upper": with_unit(bounds["upper"], unit)},
         "accuracy": accuracy_text.describe_accuracy(
-            manifest["accuracy"], unit, lambda n, one: with_unit(f"{n:.3g}", one)
+            manifest["accuracy"], unit, lambda number, unit: with_unit(f"{number:.3g}", unit)
         ),
         # Distributions state no planning error.
         "errors": [] if is_distribution else _planning_errors(manifest, staged=staged),
         "posterior": is_distribution
-        or any(one["basis"] == "posterior" for one in manifest["accuracy"]),
+        or any(statement["basis"] == "posterior" for statement in manifest["accuracy"]),
         "staged": staged,
         # No bias proven below the width of a cell's bounds.
         "has_unproven_bias": is_distribution
-        or (staged and any(one["bias"] >= cell["upper"] - cell["lower"] for cell, one in noised)),
+        or (
+            staged and any(entry["bias"] >= cell["upper"] - cell["lower"] for cell, entry in noised)
+        ),
         "largest_bias": max(biases, default=0.0),
         "cut_off": accuracy_text.describe_cut_off(
-            manifest.get("cut_off", []), len(manifest["cells"])
+            manifest["accuracy"] if values["strategy"] else (), len(manifest["cells"])
         ),
     }
 

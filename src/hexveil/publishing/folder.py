@@ -27,7 +27,6 @@ from hexveil.base import atomic_files
 from hexveil.base.arrays import Floats
 from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import InputError, StorageError
-from hexveil.base.work_share import WRITING, tell_share
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.catalogue.holder_statements import Catalogue
@@ -110,13 +109,18 @@ def check_writable(folder: str | Path) -> Path:
         If it exists, or the place where it would stand cannot be written. Nothing is made.
     """
     path = Path(folder)
-    with _refused(path):
-        if path.exists() or path.is_symlink():
-            raise InputError(
-                f"{path} exists, and is never written into; name a new folder (--out)."
-            )
+    try:
+        exists = path.exists() or path.is_symlink()
         place = next(p for p in path.absolute().parents if p.exists())
-        atomic_files.check_writable(place / path.name)
+        if not exists:
+            atomic_files.check_writable(place / path.name)
+    except OSError as error:
+        raise InputError(
+            f"the folder {path} cannot be created ({atomic_files.reason(error)}); name one where "
+            "you may write."
+        ) from None
+    if exists:
+        raise InputError(f"{path} exists, and is never written into; name a new folder (--out).")
     return path
 
 
@@ -148,7 +152,6 @@ def write(
         texts, page = derive_texts(placed, manifest, names)
         for name, content in texts.items():
             (temporary / name).write_bytes(content)
-        tell_share(WRITING, 0.75)
         made = page(context=context, geography=options.geography)
         (temporary / PAGE).write_text(made, "utf-8")
         # The receipt is last, since it has all checksums.
@@ -199,14 +202,11 @@ def write_tables(folder: Path, table: pa.Table) -> None:
     pa.parquet.write_table(
         places.with_geometry(table), folder / "cells.parquet", compression="zstd"
     )
-    tell_share(WRITING, 0.1)
     rounded = round_to_intervals(table)
     write_csv(rounded, folder / "cells.csv")
-    tell_share(WRITING, 0.2)
     features = places.geojson(rounded)
     if features is not None and len(features) <= GEOJSON_LIMIT:
         (folder / "cells.geojson").write_bytes(features)
-    tell_share(WRITING, 0.55)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -236,17 +236,6 @@ def derive_texts(
         report.render, table, whole, description=description, files=files, columns=columns
     )
     return {"README.txt": readme} | descriptions, page
-
-
-@contextlib.contextmanager
-def _refused(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"the folder {path} cannot be created ({atomic_files.reason(error)}); name one where "
-            "you may write."
-        ) from None
 
 
 SHARE = 20.0

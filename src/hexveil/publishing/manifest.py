@@ -199,6 +199,11 @@ SHARED = (
 )
 ALWAYS = {"error": "separate", "exempt": "smallest"}
 """Fields of a request that were stated, with the one meaning that is left."""
+GONE = (
+    *("certifies", "lower_bound", "gap", "baseline_error", "noise_floor"),
+    *("cells_better_than_constant", "cut_off", "occupancy_fingerprint"),
+)
+"""Figures that were stated, and are in no page, or follow from others."""
 
 
 def is_former(manifest: dict[str, Any]) -> bool:
@@ -246,10 +251,12 @@ def as_current(former: dict[str, Any]) -> dict[str, Any]:
 
 def _in_words_of_today(stated: dict[str, Any]) -> dict[str, Any]:
     """Return statements without what all requests have today; other words are refused."""
+    stated = {key: part for key, part in stated.items() if key not in GONE}
     plan = stated.get("plan")
     request = plan.get("request") if isinstance(plan, dict) else None
     if not isinstance(plan, dict) or not isinstance(request, dict):
         return stated
     known = ALWAYS.items()
     request = {key: word for key, word in request.items() if (key, word) not in known}
-    return stated | {"plan": plan | {"request": request}}
+    kept = {key: figure for key, figure in plan.items() if key not in GONE}
+    return stated | {"plan": kept | {"request": request}}

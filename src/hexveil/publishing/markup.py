@@ -2,8 +2,8 @@
 
 A template is text in this markup. Values, some of them from files that others wrote, are escaped
 when they are put into it, so a name with pipes, backquotes, HTML, a link or a line break stays a
-name. `parse` turns the rendered template into sections, which are written as Markdown, as plain
-text for a terminal or editor, or as plain data.
+name. `parse` turns the rendered template into sections, which are written as Markdown, or as plain
+text for a terminal or editor.
 
 Blank lines separate blocks. A block is a title (`#`), a list whose items begin with `- `, a table
 whose lines begin with `|`, or else a paragraph, of which a place to fill in is one
@@ -114,14 +114,6 @@ class DocumentSection:
         title = clean(self.title) if level == 1 else clean(self.title).upper()
         sections = (section.to_text(level + 1) for section in self.sections)
         return "\n\n".join([title, *map(_plain, self.blocks), *sections])
-
-    def to_data(self) -> dict[str, Any]:
-        """Return it as plain data: a text for a paragraph, a list of items or of rows of cells."""
-        return {
-            "title": self.title,
-            "blocks": [items_of(block) or unescaped(block) for block in self.blocks],
-            "sections": [section.to_data() for section in self.sections],
-        }
 
 
 def items_of(block: str) -> list[Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hexveil.base.work_share import ESTIMATES, RELEASING, SEARCH, share_of_work
+from hexveil.base.work_share import ESTIMATES, RELEASING, share_of_work
 from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.presence.presence_plan import PresenceComponent
@@ -70,8 +70,6 @@ class ComponentKind:
         Yields cells of the table that are not those of the statements.
     recompute : callable
         Yields numbers and losses that do not follow from each other.
-    recomputed, unknown : tuple of str
-        What a folder lets anybody recompute, and what it does not, in words.
     check_statements : callable
         Yields statements that no release of this kind has; run before any is used.
     schema : dict, optional
@@ -87,8 +85,6 @@ class ComponentKind:
     columns: Callable[[Json], dict[str, pa.DataType]]
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
     recompute: Callable[[pa.Table, Json], Iterable[str]]
-    recomputed: tuple[str, ...]
-    unknown: tuple[str, ...]
     check_statements: Callable[[Json], Iterable[str]] = lambda _: ()
     schema: Json | None = None
     readme: str = "distributions/readme.md"
@@ -120,13 +116,11 @@ def _publish_moments(
     smoothing: bool,
     history: History | None,
 ) -> Published:
-    with share_of_work(RELEASING, 0.0, 0.6, ESTIMATES):
+    with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
         moments = decode_moments(
             component, stages, outputs, facts, smoothing=smoothing, history=history
         )
-    # It states the lower bound of all plans.
-    with share_of_work(RELEASING, 0.6, 1.0, SEARCH):
-        entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
+    entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
     if moments.memory is None:
         return moments.table, entry, None
     return moments.table, entry | {"memory": moments.memory.statement}, moments.memory.rows
@@ -160,8 +154,6 @@ KINDS: dict[str, ComponentKind] = {
         value_manifest.typed_columns,
         moment_checks.check_counted_cells,
         moment_checks.check_moments,
-        moment_checks.RECOMPUTED,
-        moment_checks.UNKNOWN,
         readme="moments/readme.md",
     ),
     DistributionComponent.kind: ComponentKind(
@@ -171,8 +163,6 @@ KINDS: dict[str, ComponentKind] = {
         distribution_checks.typed_columns,
         moment_checks.check_counted_cells,
         distribution_checks.check_distribution,
-        distribution_checks.RECOMPUTED,
-        distribution_checks.UNKNOWN,
         distribution_checks.check_statements,
     ),
     PresenceComponent.kind: ComponentKind(
@@ -182,8 +172,6 @@ KINDS: dict[str, ComponentKind] = {
         presence_checks.typed_columns,
         presence_checks.check_declared_cells,
         presence_checks.check_presence,
-        presence_checks.RECOMPUTED,
-        presence_checks.UNKNOWN,
         presence_checks.check_declared_statements,
         readme="presence/readme.md",
         dossier="presence/dossier.md",

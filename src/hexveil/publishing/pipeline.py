@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import InputError
 from hexveil.base.work_share import (
     DRAWS,
     RELEASING,
@@ -200,12 +200,7 @@ def draw_once(
 
     `sums` are PRIVATE.
     """
-    balance = charge.balance
-    booking = ledger.reserve(
-        charge.name, charge.losses, privacy_unit=balance.unit, facts=charge.facts,
-        plan=charge.plan, delta=charge.delta, id_space=balance.id_space,
-        missing_values=balance.missing_values,
-    )  # fmt: skip
+    booking = ledger.reserve(charge.name, **charge.booked)
     if booking.complete:
         return replay(stages, rows_of(booking.stages)), True
     # The vetted door is made here and nowhere else: no caller can give a release another one.
@@ -291,41 +286,28 @@ def booked_plan(dataset: AnyDataset | None, plan: Plan, ledger: Ledger) -> Plan 
     return saved_plans.decode(encoded, plan)
 
 
-_NOT_BINNED = "these records were not counted by bin."
-
-
 def sums_of(dataset: AnyDataset, plan: Plan) -> PrivateSums:
     """Return the sums that the stages of a plan measure, of each value column. PRIVATE."""
     if isinstance(dataset, (ColumnDatasets, PrivateColumns)):
-        read, parts = dataset.datasets, plan.components.items()
-        return ColumnSums({name: _of_component(read[name], part) for name, part in parts})
-    return _of_component(dataset, plan.single)
+        return ColumnSums(
+            {
+                name: private_sums(dataset.datasets[name], binned=part.reads_bins)
+                for name, part in plan.components.items()
+            }
+        )
+    return private_sums(dataset, binned=plan.single.reads_bins)
 
 
-def _of_component(dataset: Dataset | PrivateDataset, component: PlanComponent) -> PrivateSums:
-    """Return the sums of one value column that the stages of a part measure. PRIVATE."""
+def private_sums(dataset: Dataset | PrivateDataset, *, binned: bool = False) -> PrivateSums:
+    """Return the sums of a data set, perhaps with its counts by bin, a batch of one. PRIVATE."""
     if isinstance(dataset, PrivateDataset):
         return PresenceSums(dataset.pairs)
-    return private_sums(dataset, binned=component.reads_bins)
-
-
-def private_sums(dataset: Dataset, *, binned: bool = False) -> PrivateSums:
-    """Return the sums of a data set, perhaps with its counts by bin, a batch of one. PRIVATE.
-
-    Raises
-    ------
-    HexveilError
-        If its records were not counted by bin.
-    """
     sums = dataset.sums
     # The one place where a release asks where its sums are.
     if isinstance(sums, DistributedSums):
-        if binned and not sums.binned:
-            raise HexveilError(_NOT_BINNED)
         # Measured in their blocks, never fetched.
         return BinnedBlockSums(sums)
     if not binned:
         return PrivateSums(sums.total, sums.total_sq)
-    if sums.bins is None:
-        raise HexveilError(_NOT_BINNED)
+    assert sums.bins is not None  # noqa: S101  see release_checks
     return BinnedSums(sums.total, sums.total_sq, sums.bins)

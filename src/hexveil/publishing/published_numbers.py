@@ -70,23 +70,12 @@ class Release:
         return list(self.table.column_names)
 
     @property
-    def no_better_than_constant(self) -> tuple[str, ...]:
-        """Statistics for which one number for all cells would do as well, by their columns.
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each statistic for which one number for all cells would do as well.
 
         The manifest's `beats_constant`: the typical error is nearly as large as what one number
         would miss, by how much the cells differ according to the noisy numbers.
         """
-        several = len(self.statements) > 1
-        return tuple(
-            f"{column}_{statement['statistic']}" if several else statement["statistic"]
-            for column, stated in self.statements.items()
-            for statement in stated.get("accuracy") or ()
-            if statement.get("beats_constant") is False
-        )
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """A sentence for each of these statistics, as in README.txt."""
         from hexveil.report.accuracy_text import describe_one_number  # noqa: PLC0415  as in plot
 
         several = len(self.statements) > 1
@@ -179,25 +168,6 @@ class Release:
         outlines = geopandas.GeoSeries.from_wkb(frame.pop("geometry"), crs=CRS)
         return geopandas.GeoDataFrame(frame, geometry=outlines)
 
-    def to_spark(self, session: Any) -> Any:  # noqa: ANN401  pyspark may not be installed
-        """Return the numbers as a Spark data frame, for example to be written as a table.
-
-        Parameters
-        ----------
-        session : pyspark.sql.SparkSession
-
-        Raises
-        ------
-        InputError
-            If it is not a session.
-        """
-        if not hasattr(session, "createDataFrame"):
-            raise InputError(
-                f"to_spark needs a Spark session, got {type(session).__name__}; pass the session "
-                "of the cluster."
-            )
-        return session.createDataFrame(self.table)
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Return the numbers as an Arrow stream, as libraries ask for it (PyCapsule interface)."""
         return self.table.__arrow_c_stream__(requested_schema)
@@ -243,8 +213,8 @@ class Release:
         # Loaded here: a release must not wait for what only draws.
         from hexveil.report import notebook  # noqa: PLC0415
 
-        picture = notebook.picture_of(self.table, self._view(), self._plotted(column), slot)
-        return notebook.draw_axes(picture, ax)
+        name = self._plotted(column)
+        return notebook.draw_cells(self.table, self._view(), name, slot=slot, axes=ax)
 
     def difference(
         self, a: str, b: str, *, statistic: str | None = None, column: str | None = None

@@ -92,14 +92,16 @@ def _of_column(table: pa.Table, stated: Mapping[str, Any]) -> tuple[str, Json]:
     }
     if "is_open" in table.column_names:
         values["open_cells"] = sum(table["is_open"].to_pylist())
-    if "cut_off" in stated:
+    if "privacy_steps" in plan:
         unit = dataset["value_unit"]
         clipping = accuracy_text.clipping_values(
             plan["privacy_steps"], lambda number: f"{number:.4g} {unit}".strip()
         )
         values |= clipping | {
             "posterior": "mean_estimate" in table.column_names,
-            "cut_off": accuracy_text.describe_cut_off(stated["cut_off"], table.num_rows),
+            "cut_off": accuracy_text.describe_cut_off(
+                stated["accuracy"] if clipping["strategy"] else (), table.num_rows
+            ),
             "smoothing": stated["smoothing"],
         }
     return kind_of(stated).readme, values

@@ -47,17 +47,14 @@ def stream_digest(file: BinaryIO) -> str:
 def parse_checksums(content: bytes | None) -> dict[str, str] | None:
     """Return the checksums in a receipt; None if the content is no receipt."""
     try:
-        content = json.loads(content or b"")
+        parsed = json.loads(content or b"")
     except (ValueError, RecursionError):
         return None
-    if (
-        not isinstance(content, dict)
-        or find_problem(content)
-        # A path in a stranger's receipt must not lead out of the folder.
-        or not all(_is_file_name(name.removesuffix(f"/{NAME}")) for name in content["files"])
-    ):
+    if not isinstance(parsed, dict) or find_problem(parsed):
         return None
-    return dict(content["files"])
+    # A path in a stranger's receipt must not lead out of the folder.
+    names = (name.removesuffix(f"/{NAME}") for name in parsed["files"])
+    return dict(parsed["files"]) if all(map(_is_file_name, names)) else None
 
 
 def _is_file_name(name: str) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrow_tables import to_numpy, to_table
+from hexveil.base.optional_packages import require_package
 from hexveil.base.rational import Number, decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.public_metadata import PublicMetadata, Unit, ValueLattice
@@ -125,6 +126,7 @@ def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argume
     grid = Labels("cell") if cells is None else cells
     check_arguments(locals() | {"cells": grid})
     refuse_declared(grid)
+    require_package("duckdb", "publish")
     select = Select(min_users=min_users, top=top)
     scale = ValueLattice.of(bounds, quantum)
     rules = Rules(

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import require_package
 from hexveil.base.rational import Number
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredColumns
@@ -180,6 +181,7 @@ def read(  # noqa: PLR0913  a public door: keyword-only, a field per argument
     """
     # All arguments are checked before a file is opened.
     arguments = {name: argument for name, argument in locals().items() if name != "source"}
+    require_package("duckdb", "publish")
     readings = readings_of(**arguments)
     is_private = readings[0][1] is not None
     spark = _spark(engine, source)

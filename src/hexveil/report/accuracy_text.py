@@ -102,23 +102,23 @@ def clipping_values(
     return {"strategy": strategy, "clipped_averages": averages, "privacy_steps": sentences}
 
 
-def describe_cut_off(counts: Sequence[Step], cells: int) -> list[str]:
-    """Return the number of cells cut off, by statistic, a text each.
+def describe_cut_off(statements: Sequence[Step], cells: int) -> list[str]:
+    """Return the number of cells cut off by a private range, a text for each statistic.
 
     Examples
     --------
-    >>> describe_cut_off([{"statistic": "mean", "cells": 3}], 40)[0][:36]
+    >>> describe_cut_off([{"statistic": "mean", "grades": {"cut_off": 3}}], 40)[0][:36]
     'Cut off (average): 3 of 40 cells. Th'
     """
     return [
         render_sentence(
             _CLIPPING,
             "cut_off",
-            statistic=noun(count["statistic"]),
-            count=f"{count['cells']:,}",
+            statistic=noun(stated["statistic"]),
+            count=f"{stated['grades']['cut_off']:,}",
             cells=f"{cells:,}",
         )
-        for count in counts
+        for stated in statements
     ]
 
 

@@ -37,7 +37,6 @@ import pyarrow as pa
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import ManifestView, numbers_of
 from hexveil.report.templates import render_sentence
 
@@ -142,8 +141,6 @@ class CellDifference:
     is_told_apart : bool
         Whether the interval leaves out 0, so that the cells differ with 95% confidence; under
         private presence also, whether it is told that there were units in both.
-    lower_unknown, upper_unknown : bool
-        Whether an end is not known.
     """
 
     first: str
@@ -154,8 +151,6 @@ class CellDifference:
     low: float
     high: float
     is_told_apart: bool
-    lower_unknown: bool = False
-    upper_unknown: bool = False
 
     def __str__(self) -> str:
         return render_sentence("differences.txt", "difference", found=self)
@@ -169,24 +164,14 @@ def difference_of(table: pa.Table, view: ManifestView, first: str, second: str) 
     InputError
         If a cell is not in the table or has no number, or both are one cell.
     """
-    names = table["cell"].to_pylist()
-    numbers, unknown = ComparableNumbers.of(table, view), unknown_ends(table, view)
-    first_row, second_row = (_row_of(names, name, numbers) for name in (first, second))
-    if first_row == second_row:
+    names, numbers = table["cell"].to_pylist(), ComparableNumbers.of(table, view)
+    rows = [np.array([_row_of(names, name, numbers)]) for name in (first, second)]
+    if first == second:
         raise InputError(f"both cells are {first!r}; name two cells of the column 'cell'.")
-    value, low, high, is_told = numbers.differ(np.array([first_row]), np.array([second_row]))
-    return CellDifference(
-        first,
-        second,
-        view.statistic,
-        view.unit_text,
-        round(float(value[0]), _PRINTED),
-        round(float(low[0]), _PRINTED),
-        round(float(high[0]), _PRINTED),
-        bool(is_told[0]),
-        bool(unknown[0][first_row] or unknown[1][second_row]),
-        bool(unknown[1][first_row] or unknown[0][second_row]),
-    )
+    *numbers_of_pair, is_told = numbers.differ(*rows)
+    value, low, high = (round(float(number[0]), _PRINTED) for number in numbers_of_pair)
+    labels = first, second, view.statistic, view.unit_text
+    return CellDifference(*labels, value, low, high, is_told_apart=bool(is_told[0]))
 
 
 def _row_of(names: list[str], name: object, numbers: ComparableNumbers) -> int:
@@ -198,17 +183,6 @@ def _row_of(names: list[str], name: object, numbers: ComparableNumbers) -> int:
     if not np.isfinite(numbers.number[row]):
         raise InputError(f"the cell {name!r} is closed and has no number; name an open cell.")
     return row
-
-
-def unknown_ends(table: pa.Table, view: ManifestView) -> tuple[Bools, Bools]:
-    """Return whether the lower and the upper end of each cell's interval are unknown.
-
-    Where a range that was found privately cut a cell off, its interval reaches to the bound.
-    """
-    is_cut = np.array(view.grades(table)) == CUT_OFF
-    low, high = view.shown_limits(table)
-    lowest, highest = view.limits
-    return is_cut & (low <= lowest), is_cut & (high >= highest)
 
 
 def _bias(table: pa.Table, view: ManifestView, below: Floats, above: Floats) -> Floats:

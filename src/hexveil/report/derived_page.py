@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base import hexagons
 from hexveil.model.cells import slot_seconds
 from hexveil.report.geography.context import Layer
 from hexveil.report.manifest_view import (
@@ -156,7 +155,7 @@ def render_derived(
     files : sequence of str
         Names of files beside the page, which it offers.
     """
-    texts, table = template_values(table, statement), _mapped(table)
+    texts = template_values(table, statement)
     view = DerivedView.from_manifest(
         {"guarantee": {"privacy_unit": "", "promise": ""}, "plan": {}, **statement}
     )
@@ -199,19 +198,6 @@ def render_derived(
         **{section: defaultdict(str, statement[section]) for section in ("bounds", "grid")},
     }
     return fill_page(values, data, statement, None, files)
-
-
-def _mapped(table: pa.Table) -> pa.Table:
-    """Return the table with hexagons by their name where a roll-up by days lists them as places."""
-    names = table["place"].to_pylist() if "days" in table.column_names else ["bus 7"]
-    try:
-        resolution = hexagons.resolution_of(int(names[0], 16))
-    except ValueError:
-        return table
-    if not all(hexagons.is_name(name, resolution) for name in set(names)):
-        return table
-    renamed = {"place": "hexagon", "time": "slot"}
-    return table.rename_columns([renamed.get(name, name) for name in table.column_names])
 
 
 def derived_slots(table: pa.Table, timeslot: str | None) -> Timeslots:

@@ -265,15 +265,6 @@ class ManifestView:
             return 0
         return min(9, max(0, math.ceil(-math.log10(self.range / 200))))
 
-    def planned(self, key: str) -> float | None:
-        """Return a planning error of the manifest, in units of the statistic shown.
-
-        None for a root, which has none.
-        """
-        error = self.manifest["plan"].get(key)
-        error = error.get(self.statistic) if isinstance(error, dict) else error
-        return None if error is None or self.statistic == "sd" else float(error)
-
     def amount(self, number: float) -> str:
         """Return a number with the digits shown and its unit of measure."""
         return with_unit(f"{number:,.{self.decimals}f}", self.unit_text)

@@ -13,13 +13,13 @@ import base64
 import html
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError, suggest
 from hexveil.base.optional_packages import is_installed
@@ -41,46 +41,15 @@ _NUMBERS = ("_estimate", "_smoothed", "_raw", "_noisy", "")
 EMPTY, DOT = "#e9ebee", "#0072B2"
 
 
-@dataclass(frozen=True, eq=False)
-class CellPicture:
-    """Cells of one slot with a number each, as they are drawn.
-
-    Attributes
-    ----------
-    title, label : str
-        Title of the picture; name of the number with its unit of measure.
-    names : tuple of str
-        Hexagon or labels of each cell.
-    value : ndarray of float, shape (n_cells,)
-    low, high : ndarray of float, shape (n_cells,)
-        Ends of the intervals; the value itself where the column has none.
-    quality : tuple of str
-        Grade of each cell: "good", "caution", "cut off" or "noise".
-    scale : tuple of float
-        Ends of the colour scale.
-    outlines : list of ndarray of float, shape (n_corners, 2), or None
-        Corners of each cell in metres east and north of the map's middle; None for labels.
-    others : list of ndarray of float
-        Outlines of hexagons without a number: those that the release has in other slots alone, or
-        closed ones.
-    """
-
-    title: str
-    label: str
-    names: tuple[str, ...]
-    value: Floats
-    low: Floats
-    high: Floats
-    quality: tuple[str, ...]
-    scale: tuple[float, float]
-    outlines: list[Floats] | None = None
-    others: Sequence[Floats] = ()
-
-
-def picture_of(
-    table: pa.Table, view: ManifestView, name: str, slot: str | None = None
-) -> CellPicture:
-    """Return the picture of a column in a slot.
+def draw_cells(
+    table: pa.Table,
+    view: ManifestView,
+    name: str,
+    *,
+    slot: str | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw a column in a slot on axes, new ones without any, and return them.
 
     Parameters
     ----------
@@ -91,6 +60,7 @@ def picture_of(
         Of a column of numbers.
     slot : str, optional
         As in the column `slot`; default the one with the most records, or the most open cells.
+    axes : matplotlib.axes.Axes, optional
 
     Raises
     ------
@@ -106,42 +76,42 @@ def picture_of(
     prefixes = (*column_prefixes(view.statistics), *RANGE)
     statistic = next((p for p in prefixes if name == p or name.startswith(f"{p}_")), "")
     view = replace(view, shown=statistic) if statistic else view
-    value = numbers_of(table, name)
-    low, high, grades = _intervals(table, view, name, statistic)
-    has_number = ~np.isnan(value)
-    counts = "records" if "records" in table.column_names else ""
-    weights = numbers_of(table, counts) if counts else has_number.astype(np.float64)
+    value, is_mapped = numbers_of(table, name), "hexagon" in table.column_names
+    has_records, has_number = "records" in table.column_names, ~np.isnan(value)
+    weights = numbers_of(table, "records") if has_records else has_number.astype(np.float64)
     rows, when = _rows_of(table, slot, weights)
     drawn = rows[has_number[rows]]
-    is_mapped = "hexagon" in table.column_names
     title = (view.heading if statistic else name.replace("_", " ").capitalize()) + when
     if closed := rows.size - drawn.size:
         grey = ": grey" if is_mapped else ""
         title += f" ({closed:,} {'cell' if closed == 1 else 'cells'} closed{grey})"
     if not is_mapped:
-        unit = counts or ("units" if name == "users" else name)
         if drawn.size > MAX_BARS:
+            unit = "records" if has_records else "units" if name == "users" else name
             title += f" ({MAX_BARS} of {drawn.size:,} cells, those with most {unit})"
         # Stable, so that equal input gives an equal picture; the largest numbers come first.
-        largest = np.argsort(-(weights if counts else value)[drawn], kind="stable")[:MAX_BARS]
+        largest = np.argsort(-(weights if has_records else value)[drawn], kind="stable")[:MAX_BARS]
         drawn = drawn[np.sort(largest)]
         drawn = drawn[np.argsort(-value[drawn], kind="stable")]
-    names = view.cell_names(table)
-    outlines = _outlines_of(table) if is_mapped else None
-    present = {table["hexagon"][row].as_py(): None for row in drawn} if is_mapped else {}
-    return CellPicture(
-        title=title,
-        label=f"{name} ({view.unit_text})" if statistic and view.unit_text else name,
-        names=tuple(names[row] for row in drawn),
-        value=value[drawn],
-        low=np.where(np.isnan(low), value, low)[drawn],
-        high=np.where(np.isnan(high), value, high)[drawn],
-        quality=tuple(grades[row] for row in drawn),
-        # Of all slots: equal colours mean equal numbers in each of them.
-        scale=colour_ends(value, grades),
-        outlines=None if outlines is None else [outlines[name] for name in present],
-        others=[ring for name, ring in (outlines or {}).items() if name not in present],
-    )
+    if axes is None:
+        import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it draws
+
+        axes = plt.subplots(figsize=_size(table, drawn), layout="constrained")[1]
+    low, high, grades = _intervals(table, view, name, statistic)
+    # A cell without an interval has its number alone.
+    low, high = (np.where(np.isnan(end), value, end)[drawn] for end in (low, high))
+    label = f"{name} ({view.unit_text})" if statistic and view.unit_text else name
+    if is_mapped:
+        # The scale of all slots: equal colours mean equal numbers in each of them.
+        scale = colour_ends(value, grades)
+        lies_above = high - value[drawn] >= value[drawn] - low
+        _draw_hexagons(axes, table, drawn, (value, grades, scale), lies_above, label)
+    else:
+        names, is_noise = view.cell_names(table), np.array(grades)[drawn] == "noise"
+        _draw_intervals(axes, [names[row] for row in drawn], (value[drawn], low, high), is_noise)
+        axes.set_xlabel(label, parse_math=False)
+    axes.set_title(title, parse_math=False)
+    return axes
 
 
 def _rows_of(table: pa.Table, slot: str | None, weights: Floats) -> tuple[Ints, str]:
@@ -166,88 +136,73 @@ def _intervals(
     table: pa.Table, view: ManifestView, name: str, statistic: str
 ) -> tuple[Floats, Floats, list[str]]:
     """Return the intervals and grades of a column; it is "good" where it estimates nothing."""
-    prefix, is_number = statistic, statistic and name.removeprefix(statistic) in _NUMBERS
-    if f"{name}_low" in table.column_names:
-        prefix = name
-    if statistic and name == f"{statistic}_raw":
+    ending = name.removeprefix(statistic)
+    is_number = bool(statistic) and ending in _NUMBERS
+    grades = view.grades(table) if is_number else ["good"] * table.num_rows
+    if is_number and ending == "_raw":
         # Where estimates were smoothed, the ends in the table are not about the raw number.
-        low, high = view.bound_limits(table)
-    elif prefix == name or name.removeprefix(statistic) in _NUMBERS[:2]:
-        low, high = numbers_of(table, f"{prefix}_low"), numbers_of(table, f"{prefix}_high")
-    else:
-        low = high = numbers_of(table, name)
-    return low, high, view.grades(table) if is_number else ["good"] * table.num_rows
+        return *view.bound_limits(table), grades
+    has_own = f"{name}_low" in table.column_names
+    prefix = name if has_own else statistic if is_number and ending in _NUMBERS[:2] else ""
+    ends = (f"{prefix}{end}" if prefix else name for end in ("_low", "_high"))
+    low, high = (numbers_of(table, end) for end in ends)
+    return low, high, grades
 
 
-def _outlines_of(table: pa.Table) -> dict[str, Floats]:
-    """Return the outlines of all hexagons: a projection of some would move the others."""
-    names = list(dict.fromkeys(table["hexagon"].to_pylist()))
-    projection, rings = projected_rings(names)
-    corners = (np.multiply(ring, projection.unit, dtype=np.float64) for ring in rings)
-    return dict(zip(names, corners, strict=True))
-
-
-def draw_axes(picture: CellPicture, axes: Axes | None = None) -> Axes:
-    """Draw the picture on axes, new ones without any, and return them."""
-    axes = axes or _new_axes(_size(picture))
-    if picture.outlines is None:
-        _draw_intervals(picture, axes)
-    else:
-        _draw_hexagons(picture, picture.outlines, axes)
-    axes.set_title(picture.title, parse_math=False)
-    return axes
-
-
-def _new_axes(size: tuple[float, float]) -> Axes:
-    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it draws
-
-    axes: Axes = plt.subplots(figsize=size, layout="constrained")[1]
-    return axes
-
-
-def _size(picture: CellPicture) -> tuple[float, float]:
+def _size(table: pa.Table, drawn: Ints) -> tuple[float, float]:
     """Return width and height in inches: of a map, or of a row for each label."""
-    return (7.0, 5.5) if picture.outlines else (7.0, 1.2 + 0.25 * len(picture.names))
+    return (7.0, 5.5) if "hexagon" in table.column_names else (7.0, 1.2 + 0.25 * drawn.size)
 
 
-def _draw_hexagons(picture: CellPicture, outlines: list[Floats], axes: Axes) -> None:
+def _draw_hexagons(
+    axes: Axes,
+    table: pa.Table,
+    drawn: Ints,
+    numbers: tuple[Floats, Sequence[str], tuple[float, float]],
+    lies_above: Bools,
+    label: str,
+) -> None:
+    """Draw the hexagons of some rows by their numbers, grades and scale; all others are grey."""
     from matplotlib.collections import PolyCollection  # noqa: PLC0415  as above
 
-    axes.add_collection(PolyCollection(list(picture.others), facecolors=EMPTY, edgecolors="white"))
+    value, grades, scale = numbers
+    names = table["hexagon"].to_pylist()
+    # Outlines of all hexagons: a projection of some would move the others.
+    distinct = list(dict.fromkeys(names))
+    projection, rings = projected_rings(distinct)
+    corners = (np.multiply(ring, projection.unit, dtype=np.float64) for ring in rings)
+    outlines = dict(zip(distinct, corners, strict=True))
+    hexagons = [outlines.pop(names[row]) for row in drawn]
+    axes.add_collection(PolyCollection([*outlines.values()], facecolors=EMPTY, edgecolors="white"))
+    shown_grades = [grades[row] for row in drawn]
     add_hexagons(
-        axes,
-        outlines,
-        values=picture.value,
-        grades=picture.quality,
-        scale=picture.scale,
-        lies_above=picture.high - picture.value >= picture.value - picture.low,
+        axes, hexagons, values=value[drawn], grades=shown_grades, scale=scale, lies_above=lies_above
     )
     axes.autoscale_view()
     axes.set_aspect("equal")
     axes.set_axis_off()
     assert axes.figure is not None  # noqa: S101  axes belong to a figure
-    colours = colour_scale(picture.scale)
-    bar = axes.figure.colorbar(colours, ax=axes, shrink=0.8, ticks=ticks(*picture.scale))
+    bar = axes.figure.colorbar(colour_scale(scale), ax=axes, shrink=0.8, ticks=ticks(*scale))
     bar.minorticks_off()
-    bar.set_label(picture.label, parse_math=False)
-    if entries := legend_entries(picture.quality):
+    bar.set_label(label, parse_math=False)
+    if entries := legend_entries(shown_grades):
         axes.legend(**entries, loc="upper left", frameon=False, fontsize="small", handlelength=3.0)
 
 
-def _draw_intervals(picture: CellPicture, axes: Axes) -> None:
+def _draw_intervals(
+    axes: Axes, names: list[str], numbers: tuple[Floats, Floats, Floats], is_noise: Bools
+) -> None:
     # The first row is the uppermost.
-    value, position = picture.value, -np.arange(len(picture.names))
-    lengths = np.maximum([value - picture.low, picture.high - value], 0.0)
+    (value, low, high), position = numbers, -np.arange(len(names))
+    lengths = np.maximum([value - low, high - value], 0.0)
     if lengths.any():
         axes.errorbar(
             value, position, xerr=lengths, fmt="none", ecolor=INK, elinewidth=1.5, capsize=3
         )
-    is_noise = np.array(picture.quality) == "noise"
     axes.plot(value[~is_noise], position[~is_noise], "o", color=DOT)
     # A hollow dot: its number may be anything.
     axes.plot(value[is_noise], position[is_noise], "o", color=DOT, markerfacecolor="white")
-    axes.set_yticks(position, picture.names, parse_math=False)
-    axes.set_xlabel(picture.label, parse_math=False)
+    axes.set_yticks(position, names, parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -294,13 +249,13 @@ def _figure(table: pa.Table, view: ManifestView, column: str) -> str:
         return paragraph('A picture needs matplotlib: pip install "hexveil[plots]"')
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra
 
-    picture, file = picture_of(table, view, column), io.BytesIO()
-    figure = Figure(figsize=_size(picture), layout="constrained")
-    draw_axes(picture, figure.subplots())
+    file, figure = io.BytesIO(), Figure(layout="constrained")
+    axes = draw_cells(table, view, column, axes=figure.subplots())
+    figure.set_size_inches(_size(table, np.array(axes.get_yticks())))
     figure.savefig(file, format="png")
     image = base64.b64encode(file.getvalue()).decode()
     n_slots = len(table["slot"].unique()) if "slot" in table.column_names else 1
     return (
-        f'<img src="data:image/png;base64,{image}" alt="{html.escape(picture.title)}">'
+        f'<img src="data:image/png;base64,{image}" alt="{html.escape(axes.get_title())}">'
         + paragraph(f"One of {n_slots} slots: .plot(slot=...)") * (n_slots > 1)
     )

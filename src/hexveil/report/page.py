@@ -241,8 +241,8 @@ def fill_page(
 def page_scripts(*, with_map: bool) -> list[str]:
     """Return the text of each script: the map's library, and the page's own."""
     # Labels have no map: their page carries no map library, and is much shorter.
-    parts = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice")
-    names = (*parts, *(() if with_map else ("chart",)), "start")
+    common = ("page", "scheme", *(_OF_MAP if with_map else ()), "table", "choice")
+    names = (*common, *(() if with_map else ("chart",)), "start")
     page_script = "\n".join(read_asset(f"{name}.js") for name in names)
     libraries = [read_asset("vendor/d3.min.js")] if with_map else []
     return [*libraries, f'(function () {{\n"use strict";\n{page_script}}})();\n']
@@ -323,26 +323,19 @@ def _moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     def amount(number: float) -> str:
         return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
 
-    clipping = accuracy_text.clipping_values(steps, amount, squares=squares)
-    # A planned error is a bound where bias is worst-case; a prediction in ranges and in stages.
-    has_stages = accuracy_text.get_step(steps, "cell_stages") is not None
-    bounds = numbers_of(table, f"{view.statistic}_bound95")
-    between = accuracy.get("between_cells")
+    bounds, between = numbers_of(table, f"{view.statistic}_bound95"), accuracy.get("between_cells")
     errors = {
-        "planned_error": view.planned("mean_error"),
-        "largest_error": view.planned("max_error"),
         "typical_error": accuracy.get("typical_error"),
         "median_raw_bound": float(np.median(bounds)),
         "largest_bound": float(view.half_widths(table).max()),
     }
-    return clipping | {
+    return accuracy_text.clipping_values(steps, amount, squares=squares) | {
         **{name: "" if one is None else view.amount_up(one) for name, one in errors.items()},
         "plan": defaultdict(str, plan),
         "grid": defaultdict(str, view.manifest["grid"]),
         "nothing_read": view.constant,
         "cut_off_cells": view.grades(table).count(accuracy_text.CUT_OFF),
-        "predicts_errors": has_stages,
-        "error_model": "predicted" if has_stages or clipping["strategy"] else "bound",
+        "predicts_errors": accuracy_text.get_step(steps, "cell_stages") is not None,
         "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
         "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
         "lower_bound_text": f"{view.lower:g}",

@@ -265,8 +265,10 @@ class ShownColumn:
         row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
         rows = np.array([row_of.get(cell, -1) for cell in cells], dtype=np.int64)
         every = ManifestView.from_manifest(manifest)
-        others = [name for name in every.statistics if not isinstance(term_of(name), Histogram)]
-        prefixes, n_others = column_prefixes(every.statistics), len(column_prefixes(others))
+        histograms = [one for one in every.statistics if isinstance(term_of(one), Histogram)]
+        others = [name for name in every.statistics if name not in histograms]
+        # Bins are last, wherever the histogram was asked for.
+        prefixes, n_others = column_prefixes((*others, *histograms)), len(column_prefixes(others))
         views = tuple(replace(every, shown=name) for name in prefixes)
         # All columns share one page, so that they share its room for bins.
         if others and len(prefixes) * len(cells) * n_columns > MAX_NUMBERS:

@@ -25,6 +25,7 @@ from itertools import product
 import numpy as np
 
 from hexveil.base.arrays import Floats
+from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.user_mean_law import CellDesign, UserMeanSpread, invert_rows, take_rows
 
@@ -123,8 +124,6 @@ class CellPrior(ReadOnlyArrays):
 
 def _truncated_masses(z: Floats) -> Floats:
     """Return the normal probability between edges, given that it lies between the outer ones."""
-    from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
     below = ndtr(z)
     # m0 lies within the bounds, so that the outer edges have a good part of the law between them.
     return np.asarray(np.diff(below, axis=1) / np.maximum(below[:, -1:] - below[:, :1], 1e-9))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hexveil.base.arrays import Floats
+from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.smoothing.cell_groupings import RandomEffect
 from hexveil.smoothing.mixed_model import Design, fit_model
@@ -133,8 +134,6 @@ def _reliability(
     mean: Floats, look: ClippedLook, sds: tuple[float, float], bounds: tuple[float, float]
 ) -> Floats:
     """Return the factor of each precision, below 1 if the mean is near an end of its range."""
-    from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
     # An end at a bound cuts nothing off.
     below = np.where(look.lower > bounds[0], (mean - look.lower) / sds[0], np.inf)
     above = np.where(look.upper < bounds[1], (look.upper - mean) / sds[1], np.inf)

@@ -17,9 +17,8 @@ and steps are longer by `_STEP_EXPONENT`. Units: y is centred and scaled to abou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +28,8 @@ from hexveil.smoothing.cell_groupings import RandomEffect
 from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
 
 MAX_DENSE_EFFECTS = 1_000
-_MAX_SLICE_NUMBERS = 2_000_000
-"""Largest dense slice of the eliminated effect's regression."""
-_MAX_DENSE_REGRESSION = 20_000
-"""Largest regression that is a dense matrix: much faster on a small map than a sparse one."""
+_MAX_PART_NUMBERS = 50_000
+"""Largest part of the eliminated effect's regression, a dense matrix."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,25 @@ class EffectBlock:
     start: int
     stop: int
     precision: NDArray[np.floating] | None
+
+
+@dataclass(frozen=True)
+class EliminatedPart:
+    """Part of the eliminated labels, the columns of the dense system that their cells have.
+
+    Attributes
+    ----------
+    labels : slice
+        Neighbouring labels: of a map they share most of their columns.
+    cells, columns : ndarray of int
+    crossed : ndarray of int
+        Index of each pair of a cell and a column in the flattened matrix of the part.
+    """
+
+    labels: slice
+    cells: Ints
+    columns: Ints
+    crossed: Ints
 
 
 class Design:
@@ -105,7 +121,19 @@ class Design:
         self.blocks, self.n_dense = tuple(blocks), stop
         # Index of each pair of a cell's effects in the flattened system.
         self.flat = (self.columns[:, :, None] * stop + self.columns[:, None, :]).ravel()
-        self.crossed = (self.eliminated_label[:, None] * stop + self.columns).ravel()
+        self.eliminated_blocks = tuple(self._eliminated_parts())
+
+    def _eliminated_parts(self) -> Iterator[EliminatedPart]:
+        order = np.argsort(self.eliminated_label, kind="stable")
+        step = max(1, _MAX_PART_NUMBERS // self.n_dense)
+        for start in range(0, self.n_eliminated, step):
+            ends = np.searchsorted(self.eliminated_label[order], [start, start + step])
+            cells = order[slice(*ends)]
+            columns, place = np.unique(self.columns[cells], return_inverse=True)
+            row = self.eliminated_label[cells] - start
+            crossed = row[:, None] * columns.size + place.reshape(cells.size, -1)
+            labels = slice(start, min(start + step, self.n_eliminated))
+            yield EliminatedPart(labels, cells, columns, crossed.ravel())
 
     def solve(self, y: Floats, p: Floats, s: Floats, weights: tuple[Floats, ...]) -> Effects:
         """Return the posterior of the effects.
@@ -123,42 +151,46 @@ class Design:
             own = np.bincount(self.eliminated_label, p, self.n_eliminated)
             eliminated_precision = own + weights[self.eliminated] / s[self.eliminated]
         # Block elimination: the largest independent effect has a diagonal block, inverted for free.
-        regression = self._regression(p, eliminated_precision)
         finite = np.where(np.isinf(eliminated_precision), 0.0, eliminated_precision)[:, None]
-        covariance = np.linalg.inv(
-            self._dense(p, s, weights) - _array(regression.T @ (regression * finite))
-        )
-        # Rounding makes the inverse slightly unsymmetric; variances read it both ways.
-        covariance = (covariance + covariance.T) / 2.0
         eliminated_sums = np.bincount(self.eliminated_label, p * y, self.n_eliminated)
-        dense_sums = np.zeros(self.n_dense)
+        precision, dense_sums = self._dense(p, s, weights), np.zeros(self.n_dense)
         for column in self.columns.T:
             dense_sums += np.bincount(column, p * y, self.n_dense)
-        dense_mean = covariance @ (dense_sums - regression.T @ eliminated_sums)
-        eliminated_mean = eliminated_sums / eliminated_precision - regression @ dense_mean
+        for block, regression in self._regressions(p, eliminated_precision):
+            explained = regression.T @ (regression * finite[block.labels])
+            precision[np.ix_(block.columns, block.columns)] -= explained
+            dense_sums[block.columns] -= regression.T @ eliminated_sums[block.labels]
+        covariance = np.linalg.inv(precision)
+        # Rounding makes the inverse slightly unsymmetric; variances read it both ways.
+        covariance = (covariance + covariance.T) / 2.0
+        dense_mean = covariance @ dense_sums
+        eliminated_mean = eliminated_sums / eliminated_precision
+        eliminated_variance = 1.0 / eliminated_precision
+        variance = covariance.ravel()[self.flat].reshape(y.size, -1).sum(axis=1)
+        for block, regression in self._regressions(p, eliminated_precision):
+            mixed = regression @ covariance[np.ix_(block.columns, block.columns)]
+            eliminated_mean[block.labels] -= regression @ dense_mean[block.columns]
+            eliminated_variance[block.labels] += (regression * mixed).sum(axis=1)
+            both = mixed.ravel()[block.crossed].reshape(block.cells.size, -1)
+            variance[block.cells] -= 2.0 * both.sum(axis=1)
+        variance += eliminated_variance[self.eliminated_label]
         mean = eliminated_mean[self.eliminated_label] + dense_mean[self.columns].sum(axis=1)
-        variance, eliminated_variance = self._variances(
-            covariance, regression, eliminated_precision
-        )
         return Effects(
             mean,
             variance,
             *self._sizes((dense_mean, covariance), (eliminated_mean, eliminated_variance), weights),
         )
 
-    def _regression(self, p: Floats, eliminated_precision: Floats) -> Any:  # noqa: ANN401  scipy is not typed
-        """Return the eliminated effect's regression on the dense ones; sparse where large."""
-        n = self.columns.shape[1]
-        shape = (self.n_eliminated, self.n_dense)
-        # A sparse product costs more than a dense one on a small map.
-        if self.n_eliminated * self.n_dense <= _MAX_DENSE_REGRESSION:
-            products = np.bincount(self.crossed, np.repeat(p, n), self.n_eliminated * self.n_dense)
-            return products.reshape(shape) / eliminated_precision[:, None]
-        from scipy import sparse  # noqa: PLC0415  importing hexveil must stay light
-
-        rows = np.repeat(self.eliminated_label, n)
-        crossed = sparse.csr_array((np.repeat(p, n), (rows, self.columns.ravel())), shape=shape)
-        return sparse.csr_array(crossed * (1.0 / eliminated_precision[:, None]))
+    def _regressions(
+        self, p: Floats, eliminated_precision: Floats
+    ) -> Iterator[tuple[EliminatedPart, Floats]]:
+        """Yield the eliminated effect's regression on the dense ones, part by part."""
+        for block in self.eliminated_blocks:
+            precision = eliminated_precision[block.labels, None]
+            shape = precision.size, block.columns.size
+            products = np.repeat(p[block.cells], self.columns.shape[1])
+            sums = np.bincount(block.crossed, products, shape[0] * shape[1])
+            yield block, sums.reshape(shape) / precision
 
     def _dense(self, p: Floats, s: Floats, weights: tuple[Floats, ...]) -> Floats:
         """Return the precision of the dense effects, before the elimination."""
@@ -170,35 +202,6 @@ class Design:
             prior = np.diag(weights[b.effect]) if b.precision is None else b.precision
             total[rows, rows] += prior / s[b.effect]
         return total
-
-    def _variances(
-        self,
-        covariance: Floats,
-        regression: Any,  # noqa: ANN401  scipy is not typed
-        eliminated_precision: Floats,
-    ) -> tuple[Floats, Floats]:
-        """Return the variance of each cell, and of each eliminated effect."""
-        inside = np.zeros(self.columns.shape[0])
-        inside += covariance.ravel()[self.flat].reshape(inside.size, -1).sum(axis=1)
-        if self.eliminated is None:
-            return inside, np.zeros(1)
-        order = np.argsort(self.eliminated_label, kind="stable")
-        # Slices, so that memory does not grow with the number of eliminated labels.
-        step = max(1, _MAX_SLICE_NUMBERS // self.n_dense)
-        eliminated_variance = 1.0 / eliminated_precision
-        for start in range(0, self.n_eliminated, step):
-            rows = regression[start : start + step]
-            mixed = rows @ covariance
-            eliminated_variance[start : start + step] += np.asarray(
-                (rows * mixed).sum(axis=1)
-            ).ravel()
-            start_cell, stop_cell = np.searchsorted(
-                self.eliminated_label[order], [start, start + step]
-            )
-            cells = order[start_cell:stop_cell]
-            offset = self.eliminated_label[cells] - start
-            inside[cells] -= 2.0 * mixed[offset[:, None], self.columns[cells]].sum(axis=1)
-        return inside + eliminated_variance[self.eliminated_label], eliminated_variance
 
     def _sizes(
         self,
@@ -224,11 +227,6 @@ class Design:
             )
             squares[self.eliminated] = u**2 + eliminated_variance
         return energy, variance_energy, tuple(squares)
-
-
-def _array(matrix: Any) -> Floats:  # noqa: ANN401  scipy is not typed
-    """Return a matrix, sparse or not, as an array."""
-    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
 def _choose_eliminated(

@@ -23,6 +23,7 @@ import math
 import numpy as np
 
 from hexveil.base.arrays import Floats
+from hexveil.base.normal_law import erfc, erfcx
 
 _PRECISIONS = np.array([0.0, 1e-4, 0.003, 0.02, 0.08, 0.25, 0.6, 1.1, 1.8, np.inf])
 _EXPONENTIALS = np.array([0.0, 0.07, 0.3, 0.8, 1.7, 3.2, 5.5, 9.0, np.inf])
@@ -57,8 +58,6 @@ def log_mean_density(low: Floats, high: Floats, scale: Floats, sd: Floats) -> Fl
 
 def log_noise_tail(residual: Floats, scale: Floats, sd: Floats) -> Floats:
     """Return the log probability that Laplace plus normal noise exceeds a number of 0 or more."""
-    from scipy.special import erfc, erfcx  # noqa: PLC0415  importing hexveil must stay light
-
     r, ratio = residual / sd, sd / scale
     near, far = (ratio - r) / math.sqrt(2.0), (ratio + r) / math.sqrt(2.0)
     gauss = 2.0 * erfcx(r / math.sqrt(2.0)) - erfcx(far)
@@ -82,8 +81,6 @@ def log_noise_density(residual: Floats, scale: Floats, sd: Floats) -> Floats:
     >>> log_noise_density(residual, scale, np.array([1e-6])).round(6)  # as good as Laplace
     array([-2.886294])
     """
-    from scipy.special import erfc, erfcx  # noqa: PLC0415  importing hexveil must stay light
-
     r, ratio = np.abs(residual), sd / scale
     near, far = (ratio - r / sd) / math.sqrt(2.0), (ratio + r / sd) / math.sqrt(2.0)
     # Scaled complementary error functions, since both factors of either term may underflow.

@@ -19,7 +19,7 @@ likelihood, and mixed.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
+from hexveil.base.normal_law import ndtr
 from hexveil.smoothing.cell_groupings import RandomEffect, drop_uninformative
 from hexveil.smoothing.mixed_model import Design, FittedModel, fit_model
 from hexveil.smoothing.mixed_noise import heavy_tailed, noise_parts
@@ -38,13 +39,11 @@ BIAS_SDS = 2.4
 """Standard deviations of the bias that intervals are widened by: it is a prior's, so not 1.96."""
 LAPLACE95, GAUSSIAN95 = math.log(20.0), 1.959964 * math.sqrt(2.0)
 """95 percent bound of noise of variance 2, by its law."""
-OWN_DEVIATION = "own"
-"""Name of the deviation that a cell shares with no other."""
 
 
 @dataclass(frozen=True)
 class Smoothed:
-    """A smoothed map, and how much of it is signal.
+    """A smoothed map, and by which model.
 
     Attributes
     ----------
@@ -52,13 +51,9 @@ class Smoothed:
         Posterior medians, within the bounds.
     low, high : ndarray of float, shape (n_cells,)
         Ends of the model-based 95% intervals, within the bounds.
-    signal_share : float
-        Share of the variance of the noisy numbers that is variation between cells, 0 to 1.
-    distinguishable : int
-        Cells whose interval excludes the mean of all estimates.
-    deviations : mapping of str to float
-        Fitted standard deviations in value units: "own" and one per fitted effect. Empty where
-        fewer than two cells carry information and nothing was smoothed.
+    effects : tuple of str or None
+        Names of the fitted effects; None where fewer than two cells carry information and nothing
+        was smoothed.
     left_out : tuple of str
         Names of effects that were too large to fit.
     widened : bool
@@ -68,9 +63,7 @@ class Smoothed:
     estimate: Floats
     low: Floats
     high: Floats
-    signal_share: float
-    distinguishable: int
-    deviations: Mapping[str, float]
+    effects: tuple[str, ...] | None = None
     left_out: tuple[str, ...] = ()
     widened: bool = False
 
@@ -152,17 +145,12 @@ def smooth(  # noqa: PLR0913  most of it by keyword
     )
     # True numbers cannot lie beyond the bounds: clamping narrows intervals at no risk.
     points = np.clip(points, low[:, None], high[:, None])
-    fitted_names = [effects[k].name for k in design.fits]
-    left_out = [effect.name for k, effect in enumerate(effects) if k not in design.fits]
-    deviations = _deviations(design, fitted, fitted_names, unit)
     return Smoothed(
         estimate=points[:, 1],
         low=points[:, 0],
         high=points[:, 2],
-        signal_share=_signal_share(deviations, b),
-        distinguishable=_count_distinguishable(points),
-        deviations=deviations,
-        left_out=tuple(left_out),
+        effects=tuple(effects[k].name for k in design.fits),
+        left_out=tuple(one.name for k, one in enumerate(effects) if k not in design.fits),
         widened=bool(t.any()),
     )
 
@@ -195,31 +183,7 @@ def _without_smoothing(
         estimate=np.clip(y, low, high),
         low=np.clip(y - half, low, high),
         high=np.clip(y + half, low, high),
-        signal_share=0.0,
-        distinguishable=0,
-        deviations={},
     )
-
-
-def _deviations(
-    design: Design, fitted: FittedModel, names: list[str], unit: float
-) -> dict[str, float]:
-    """Return the standard deviations by name, in value units."""
-    own_deviation = {OWN_DEVIATION: float(unit * np.sqrt(2.0 * fitted.own_variance))}
-    sizes = [np.sqrt(fitted.effects.squares[k].mean()) for k in design.fits]
-    return own_deviation | {name: float(unit * s) for name, s in zip(names, sizes, strict=True)}
-
-
-def _signal_share(deviations: Mapping[str, float], b: Floats) -> float:
-    """Return the signal's share of the variance of the numbers; the remainder is noise."""
-    signal = sum(s**2 for s in deviations.values())
-    return float(signal / (signal + np.mean(2.0 * b[b > 0] ** 2)))
-
-
-def _count_distinguishable(points: Floats) -> int:
-    """Return how many intervals exclude the mean of all estimates."""
-    overall = points[:, 1].mean()
-    return int(np.count_nonzero((points[:, 0] > overall) | (points[:, 2] < overall)))
 
 
 # ---- posterior of the cells ----
@@ -354,8 +318,6 @@ def _mixture_parts(
 
 def _invert_mixture(weight: Floats, mean: Floats, sd: Floats, levels: Floats) -> Floats:
     """Return the three quantiles of each row's mixture of normals, by bisection."""
-    from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
     quantiles = np.empty((weight.shape[0], levels.size))
     centre = np.sum(weight * mean, axis=1)
     square = np.sum(weight * (sd**2 + (mean - centre[:, None]) ** 2), axis=1)

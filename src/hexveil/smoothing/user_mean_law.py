@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
+from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.model.occupancy import PairColumn, Pairs
 from hexveil.model.pair_columns import Weights
@@ -273,8 +274,6 @@ class UserMeanLaw:
         mode : ndarray of float, shape (n_cells, n_points)
         x : ndarray of float, shape (n_cells, 1), or float
         """
-        from scipy.special import ndtr  # noqa: PLC0415  importing hexveil must stay light
-
         lower = x < mode
         sd = np.where(lower, self.below, self.above)
         share = sd / self.deviation

@@ -144,10 +144,13 @@ def _counted(tracks: pa.Table, timezone: str) -> Iterator[Row]:
     for resolution in RESOLUTIONS:
         lat, lon = (tracks[name].combine_chunks() for name in ("lat", "lon"))
         hexagon = np.asarray(hexagons.of_places(lat, lon, resolution))
-        pairs = np.unique(np.stack([hexagon.view(np.int64), hour, user]), axis=1)
-        _, per_cell = np.unique(pairs[:2], axis=1, return_counts=True)
-        yield from _quantiles(f"users per cell, resolution {resolution}", per_cell)
-        yield from _quantiles(f"cells per user, resolution {resolution}", np.bincount(pairs[2]))
+        rows = pa.table({"hexagon": hexagon, "hour": hour, "user": user})
+        pairs = rows.group_by(rows.column_names).aggregate([])
+        cells = pairs.group_by(["hexagon", "hour"]).aggregate([([], "count_all")])
+        yield from _quantiles(f"users per cell, resolution {resolution}", cells["count_all"])
+        yield from _quantiles(
+            f"cells per user, resolution {resolution}", np.bincount(pairs["user"])
+        )
 
 
 def _of_speed(tracks: pa.Table) -> Iterator[Row]:
@@ -180,7 +183,7 @@ def _correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float(np.corrcoef(a, b)[0, 1])
 
 
-def _quantiles(name: str, numbers: NDArray[np.number]) -> list[Row]:
+def _quantiles(name: str, numbers: NDArray[np.number] | pa.ChunkedArray) -> list[Row]:
     quantiles = np.quantile(numbers, QUANTILES)
     return [
         (name, share, float(number)) for share, number in zip(QUANTILES, quantiles, strict=True)

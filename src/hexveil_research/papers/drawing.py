@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from hexveil.report import figure_style
-from hexveil.report.figure_style import RED
 from hexveil.simulation.own_cells import STAMP
+from hexveil_research import plot_style
 from hexveil_research.papers.study import Line, Outcome, Panel
+from hexveil_research.plot_style import RED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ OURS = "hexveil: "
 BLUE, VERMILION, GREEN, PURPLE, BLACK, SKY, ORANGE = range(7)
 """Places among the colours; the first two are ours in every figure."""
 DASHES = (
-    *figure_style.DASHES,
+    *plot_style.DASHES,
     *((0, pattern) for pattern in (
         (8, 2, 1, 1.5, 1, 2), (10, 3), (4, 1.5, 4, 1.5, 1, 1.5), (3, 3, 1, 3), (1, 3), (7, 1.2),
     )),
@@ -73,13 +73,13 @@ def images(title: str, outcome: Outcome, *, private: bool = False) -> dict[str, 
     """
     if not outcome.panels:
         return {}
-    figure_style.check_installed()
-    with figure_style.style():
+    plot_style.check_installed()
+    with plot_style.style():
         figure = draw(title, outcome)
         if private:
             stamp = textwrap.fill(STAMP, int(figure.get_figwidth() * TITLE))
             figure.suptitle(f"{stamp}\n{figure.get_suptitle()}", x=0.01, ha="left", color=RED)
-        return figure_style.images(figure)
+        return plot_style.images(figure)
 
 
 def draw(title: str, outcome: Outcome) -> Figure:
@@ -93,10 +93,10 @@ def draw(title: str, outcome: Outcome) -> Figure:
     shared = len({_names(panel) for panel in panels}) == 1
     longest = max((len(name) for panel in panels for name in _names(panel)), default=0)
     # The figure's size is fixed before the legend is laid out, so its width is estimated.
-    legend = figure_style.LETTER * min(longest + len(OURS), NAME) + 0.8
+    legend = plot_style.LETTER * min(longest + len(OURS), NAME) + 0.8
     width = WIDTH * across + (legend if shared else 0)
     below = 0 if shared else 0.19 * max(len(panel.lines) for panel in panels)
-    with figure_style.style():
+    with plot_style.style():
         figure = Figure(figsize=(width, 0.6 + down * (HEIGHT + below)), layout="constrained")
         grid = list(figure.subplots(down, across, squeeze=False).flat)
         looks = _looks(outcome)
@@ -123,12 +123,12 @@ def _names(panel: Panel) -> tuple[str, ...]:
     return tuple(line.name for line in panel.lines)
 
 
-def _looks(outcome: Outcome) -> dict[str, figure_style.Look]:
+def _looks(outcome: Outcome) -> dict[str, plot_style.Look]:
     """Return a look for each name, the same in all panels; ours have colours of their own."""
     colours, marks = _colours(outcome), _marks(outcome)
     return {
-        name: figure_style.Look(
-            figure_style.COLOURS[colour], figure_style.MARKERS[marks[name]], DASHES[marks[name]]
+        name: plot_style.Look(
+            plot_style.COLOURS[colour], plot_style.MARKERS[marks[name]], DASHES[marks[name]]
         )
         for name, colour in colours.items()
     }
@@ -150,7 +150,7 @@ def _colours(outcome: Outcome) -> dict[str, int]:
     whose = {line.name: line.whose for panel in outcome.panels for line in _drawn(panel)}
     colours = {name: known[0] for name in whose if (known := _algorithm(name)) is not None}
     ours = [name for name, owner in whose.items() if owner == "ours" and name not in colours]
-    everywhere = range(len(figure_style.COLOURS))
+    everywhere = range(len(plot_style.COLOURS))
     free = [colour for colour in everywhere if colour not in colours.values()] or [*everywhere]
     colours |= dict(zip(ours[:RESERVED], free, strict=False))
     taken = {colours[name] for name, owner in whose.items() if owner == "ours" and name in colours}
@@ -177,7 +177,7 @@ def _marks(outcome: Outcome) -> dict[str, int]:
     return marks
 
 
-def _panel(axes: Axes, panel: Panel, looks: dict[str, figure_style.Look]) -> None:
+def _panel(axes: Axes, panel: Panel, looks: dict[str, plot_style.Look]) -> None:
     for line in panel.lines:
         if line.whose == "reference":
             axes.plot(line.x, line.y, color=GREY, linestyle=(0, (1, 1.5)), label=_label(line))
@@ -185,16 +185,16 @@ def _panel(axes: Axes, panel: Panel, looks: dict[str, figure_style.Look]) -> Non
             _line(axes, line, looks[line.name])
     for side, log in (("x", panel.log_x), ("y", panel.log_y)):
         if log:
-            figure_style.logarithmic(axes, side)
+            plot_style.logarithmic(axes, side)
     # Errors and losses are compared by height, so their axis starts at 0.
     if not panel.log_y:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    figure_style.plain_axes(axes)
+    plot_style.plain_axes(axes)
     axes.set_title(textwrap.fill(panel.title, int(WIDTH * TITLE)), loc="left", fontsize="medium")
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
 
 
-def _line(axes: Axes, line: Line, look: figure_style.Look) -> None:
+def _line(axes: Axes, line: Line, look: plot_style.Look) -> None:
     ours, many = line.whose == "ours", line.x.size > MANY
     axes.plot(
         line.x, line.y, label=_label(line), color=look.colour,

@@ -12,18 +12,16 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from hexveil.report import figure_style
+from hexveil_research import plot_style
 from hexveil_research.papers import catalogue, drawing, study_folders
 from hexveil_research.papers.study import Outcome, Setting, Study, select_studies
 
 StudyOutput = tuple[Outcome, dict[str, bytes]]
 
-LOOK = 0.2
-"""Seconds between two looks at how far the workers are."""
 USUAL_TRIALS = 10_000
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -74,7 +72,7 @@ def run(
     StorageError
         If a result cannot be written.
     """
-    figure_style.check_installed()
+    plot_style.check_installed()
     study_folders.check(out)
     reused = {study.name for study in studies if study_folders.is_made(out, study, setting)}
     todo = [study for study in studies if study.name not in reused]
@@ -106,18 +104,14 @@ def _outcomes(
             tell_study(1.0)
         return
     # A fork would copy the locks of numpy's and Arrow's threads in whatever state they are.
-    context = multiprocessing.get_context("spawn")
-    shares: Any = context.Array("d", len(studies))
+    context, done = multiprocessing.get_context("spawn"), 0.0
     silent = replace(setting, tell=_silent)
-    with _one_thread_each(), context.Pool(jobs, _begin, (shares,)) as pool:
-        running = {i: pool.apply_async(_work, (studies[i].name, i, silent)) for i in order}
-        while running:
-            # A list, since the loop takes finished studies out of the dictionary.
-            for i in [i for i, result in running.items() if result.ready()]:
-                yield studies[i], running.pop(i).get()
-            tell(sum(s * c for s, c in zip(shares, costs, strict=True)) / total)
-            if running:
-                next(iter(running.values())).wait(LOOK)
+    with _one_thread_each(), ProcessPoolExecutor(jobs, context, _ignore_interruptions) as pool:
+        running = {pool.submit(_work, studies[i].name, silent): i for i in order}
+        for future in as_completed(running):
+            yield studies[running[future]], future.result()
+            done += costs[running[future]]
+            tell(done / total)
 
 
 def make(study: Study, setting: Setting) -> StudyOutput:
@@ -148,27 +142,15 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-_shares: Any = None
-"""In a worker: how far each study is; the process that asked reads it."""
-
-
-def _begin(shares: Any) -> None:  # noqa: ANN401  a shared array has no public type
-    """Set a worker up: an interruption is the asking process's to handle."""
-    global _shares  # noqa: PLW0603  a pool hands its workers no other place
-    _shares = shares
+def _ignore_interruptions() -> None:
+    """Leave an interruption to the process that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _work(name: str, number: int, setting: Setting) -> StudyOutput:
+def _work(name: str, setting: Setting) -> StudyOutput:
     """Make a study in a worker, which knows it by its name."""
-
-    def tell(share: float) -> None:
-        _shares[number] = share
-
     (study,) = select_studies(catalogue.STUDIES, [name])
-    output = make(study, replace(setting, tell=tell))
-    tell(1.0)
-    return output
+    return make(study, setting)
 
 
 def _tell_part(tell: Callable[[float], None], offset: float, size: float, share: float) -> None:

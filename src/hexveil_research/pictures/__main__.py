@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hexveil.base.errors import HexveilError
-from hexveil.report import figure_style
+from hexveil_research import plot_style
 from hexveil_research.pictures import car_map, distribution_maps, gallery, privacy
 
 
@@ -27,7 +27,7 @@ def main(words: list[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     if unknown := sorted(set(arguments.names) - set(names)):
         parser.error(f"there is no picture {unknown[0]}")
-    figure_style.check_installed()
+    plot_style.check_installed()
     selected = arguments.names or names
     arguments.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:

@@ -24,6 +24,7 @@ from hexveil.model.areas import Polygon
 from hexveil.model.statistic_terms import Histogram, column_names
 from hexveil.report import figure_style
 from hexveil.report.payload import ticks
+from hexveil_research import plot_style
 from hexveil_research.pictures import maps, releases
 from hexveil_research.pictures.gallery_settings import BUSES, CITY, SLOT, Picture
 from hexveil_research.pictures.svg_files import save
@@ -126,7 +127,7 @@ def draw(
     """Return the picture: a row for each model, with one scale for each column of maps."""
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
-    with figure_style.style():
+    with plot_style.style():
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         panels = figure.subplots(len(contents), len(SCALES) + 1, squeeze=False)
         panels[0, -1].sharey(panels[-1, -1])

@@ -17,6 +17,7 @@ from hexveil.base import hexagons
 from hexveil.report import figure_style
 from hexveil.report.figure_style import colours_of
 from hexveil.report.payload import ticks
+from hexveil_research import plot_style
 from hexveil_research.pictures import gallery_settings, maps, releases
 from hexveil_research.pictures.gallery_settings import MapPanel, Picture
 from hexveil_research.pictures.maps import SIZE
@@ -81,7 +82,7 @@ def draw(picture: Picture, table: pa.Table) -> Figure:
     origins = sorted(set(table["origin"].to_pylist()))
     # Labels are text, in which 10 sorts before 5.
     hours = sorted({int(hour) for hour in table["hour"].to_pylist()})
-    with figure_style.style():
+    with plot_style.style():
         figure = Figure(figsize=(5.8, 6.2), layout="constrained")
         axes = figure.subplots()
         column = published_average(table)

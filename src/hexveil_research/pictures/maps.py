@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from hexveil.base import hexagons
 from hexveil.report import figure_style
 from hexveil.report.payload import ticks
+from hexveil_research import plot_style
 from hexveil_research.pictures.gallery_settings import Picture
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def draw(picture: Picture, contents: Sequence[MapContent], streets: Mapping[str,
     """Return the picture: a map for each part, side by side, with one scale for all."""
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded where it draws
 
-    with figure_style.style():
+    with plot_style.style():
         grades = {grade for content in contents for grade in content.quality}
         entries = figure_style.legend_entries(sorted(grades))
         tall = max(_shape(content.hexagons) for content in contents) * WIDTH / len(contents)

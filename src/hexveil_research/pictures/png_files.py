@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base import atomic_files
-from hexveil.report import figure_style
+from hexveil_research import plot_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,8 +18,8 @@ COLOURS = 256
 
 def save(figure: Figure, file: Path) -> None:
     """Write a figure as PNG."""
-    with figure_style.style():
-        full = figure_style.images(figure)["png"]
+    with plot_style.style():
+        full = plot_style.images(figure)["png"]
     atomic_files.write(file, with_palette(full))
 
 

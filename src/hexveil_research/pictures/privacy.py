@@ -26,7 +26,7 @@ from hexveil.base.arrays import Floats
 from hexveil.mechanisms import ArrayAveraging, Baseline
 from hexveil.planning.api import plan
 from hexveil.planning.plan import Plan
-from hexveil.report import figure_style
+from hexveil_research import plot_style
 from hexveil_research.pictures.svg_files import save
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 SIZE = 11.0
 """Of letters: a picture is shown at two thirds of its width on a phone."""
-BLUE, RED, GREEN, PINK, BLACK, SKY, ORANGE = figure_style.COLOURS
+BLUE, RED, GREEN, PINK, BLACK, SKY, ORANGE = plot_style.COLOURS
 GREY = "#b8bec6"
 
 
 def make(out: Path, names: Sequence[str]) -> None:
     """Write the named pictures into a folder."""
     for name in names:
-        with figure_style.style():
+        with plot_style.style():
             figure = PICTURES[name]()
         save(figure, out / f"{name}.svg")
 
@@ -60,7 +60,7 @@ def _figure(height: float, across: int = 1) -> tuple[Figure, list[Axes]]:
 
 def _style_axes(axes: Axes) -> None:
     """Draw axes in the project's style, with rules behind the bars."""
-    figure_style.plain_axes(axes)
+    plot_style.plain_axes(axes)
     axes.set_axisbelow(True)
 
 
@@ -127,7 +127,7 @@ def beliefs() -> Figure:
         f"50 % becomes at\nmost {percent:.1f} % at ε = 1",
         (0.5, top), xytext=(0.56, 0.2), arrowprops={"arrowstyle": "-", "color": BLACK},
     )  # fmt: skip
-    figure_style.plain_axes(axes)
+    plot_style.plain_axes(axes)
     ticks = np.linspace(0, 1, 6)
     axes.set_xticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
     axes.set_yticks(ticks, [f"{100 * t:.0f} %" for t in ticks])
@@ -158,7 +158,7 @@ def record_or_user() -> Figure:
     axes.set_ylim(min(float(user[0]), 0.01) / 1.5, float(record[-1]) * 2)
     axes.text(55, float(record[55]) * 2.2, "noise that hides a record", color=RED, ha="center")
     axes.text(75, float(user[75]) * 0.3, "noise that hides a bus", color=BLUE, ha="center")
-    figure_style.plain_axes(axes)
+    plot_style.plain_axes(axes)
     axes.set(xlabel="buses, the least exposed first", ylabel="loss of a bus, ε")
     return figure
 
@@ -223,8 +223,8 @@ def pseudo_users() -> Figure:
     groups = best_fit(counts, 6)
     figure, (user_axes, array_axes) = _figure(4.0, 2)
     colours = [
-        *figure_style.COLOURS[:4],
-        *figure_style.COLOURS[5:],
+        *plot_style.COLOURS[:4],
+        *plot_style.COLOURS[5:],
         "#8c6d31",
         "#7f7f7f",
         "#bcbd22",

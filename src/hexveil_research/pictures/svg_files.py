@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hexveil.base import atomic_files
-from hexveil.report import figure_style
+from hexveil_research import plot_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,8 +24,8 @@ _MARKS = re.compile(rf'<g([^>]*)>({_USE}([^"]*)"/>(?:{_USE}\3"/>)*)</g>')
 
 def save(figure: Figure, file: Path) -> None:
     """Write a figure as SVG."""
-    with figure_style.style():
-        drawn = figure_style.images(figure)["svg"]
+    with plot_style.style():
+        drawn = plot_style.images(figure)["svg"]
     atomic_files.write(file, shorten(drawn.decode()).encode())
 
 

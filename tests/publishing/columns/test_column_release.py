@@ -370,8 +370,9 @@ def test_each_column_is_compared_and_rolled_up_by_its_name(dataset, made, folder
     changes = hv.compare_releases(folder, later, value="no2.air")
     alone = hv.compare_releases(hv.load(folder).releases["no2.air"], later.releases["no2.air"])
     assert changes.table.equals(alone.table)
-    rolled = [hv.roll_up(one, one_cell=True, value="pm25") for one in (made, later)]
-    assert rolled[0].table.equals(hv.roll_up(made.releases["pm25"], one_cell=True).table)
+    grid = {"resolution": "all", "timeslot": "all"}
+    rolled = [hv.roll_up(one, value="pm25", **grid) for one in (made, later)]
+    assert rolled[0].table.equals(hv.roll_up(made.releases["pm25"], **grid).table)
     assert hv.compare_releases(*rolled).statement["dataset"]["value"] == "pm25"
     for value in (None, "so2"):
         with pytest.raises(InputError, match=r"value columns pm25, no2\.air; name one"):

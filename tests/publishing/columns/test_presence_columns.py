@@ -57,34 +57,6 @@ def dataset(source):
     return hv.read(source, **READ)
 
 
-@pytest.fixture(scope="module")
-def plan():
-    """Return a plan of both columns, from declarations alone."""
-    return hv.plan(
-        hv.declare(**READ), epsilon=3, fleet=400, statistics=STATISTICS, weights={"pm25": 2},
-        advise=False,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    """Return a ledger."""
-    path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
-    return hv.Ledger(path, dataset="air", budget="9")
-
-
-@pytest.fixture(scope="module")
-def made(dataset, plan, book):
-    """Return the release of both columns."""
-    return hv.release(dataset, plan, ledger=book, accept_noise=True)
-
-
-@pytest.fixture(scope="module")
-def folder(made, tmp_path_factory):
-    """Return its folder."""
-    return made.write(tmp_path_factory.mktemp("out") / "map", title="Air")
-
-
 def rows_of(pairs):
     """Return the records of each unit, as a sorted list of rows."""
     units = np.repeat(np.arange(pairs.begin.size), np.diff(pairs.begin, append=pairs.cell.size))
@@ -235,7 +207,7 @@ def test_columns_are_rolled_up_and_compared(made, folder):
     """Each by its name, from the folder as from memory."""
     other = replace(made, manifest=made.manifest | {"request": "0" * 64})
     for column in BOUNDS:
-        assert len(hv.roll_up(folder, one_cell=True, value=column)) == 1
+        assert len(hv.roll_up(folder, resolution="all", timeslot="all", value=column)) == 1
         changes = hv.compare_releases(folder, other, value=column)
         assert changes.statement["dataset"]["value"] == column
         assert changes.verdicts["cannot be told"] == len(changes)

@@ -14,6 +14,8 @@ from hexveil.publishing.derived.roll_up import RolledUpRelease
 from publishing.releases import release_of, released, restated, statements_of
 from report.test_page import data_of
 
+ALL = {"resolution": "all", "timeslot": "all"}
+
 
 @pytest.fixture(scope="module")
 def mapped(tmp_path_factory):
@@ -104,19 +106,6 @@ def test_slots_of_other_days_pair_by_the_clock(mapped):
     rows = made.table.to_pylist()
     assert all(row["slot_before"][11:] == row["slot_after"][11:] for row in rows)
     assert all(row["change"] == 0.0 for row in rows)
-
-
-def test_two_slots_of_one_release(mapped):
-    """Named slots pair with each other in every hexagon that has both."""
-    release = hv.load(mapped[0])
-    slots = sorted(set(release.table["slot"].to_pylist()))
-    made = hv.compare_releases(release, release, slots=(slots[0], slots[1]))
-    by_cell = {(row["hexagon"], row["slot"]): row["mean_noisy"] for row in release}
-    for row in made.table.to_pylist():
-        change = by_cell[row["hexagon"], slots[1]] - by_cell[row["hexagon"], slots[0]]
-        assert row["change"] == pytest.approx(np.clip(change, -60, 60))
-    with pytest.raises(hv.InputError, match="no slot '07:00'; it has '2023-11-15T03:00' to"):
-        hv.compare_releases(release, release, slots=("07:00", slots[1]))
 
 
 @pytest.mark.slow
@@ -225,7 +214,7 @@ def test_hexagons_become_parents_and_hours_days(mapped):
     assert repr(made) == "RolledUpRelease('buses', n_cells=1)"
     assert len(hv.roll_up(release, timeslot="1d")) == 7
     assert len(hv.roll_up(release, resolution="all")) == len(set(release.table["slot"].to_pylist()))
-    assert hv.roll_up(release, one_cell=True).table["cell"].to_pylist() == ["all"]
+    assert hv.roll_up(release, **ALL).table["cell"].to_pylist() == ["all"]
 
 
 def test_roll_ups_are_compared(mapped):
@@ -245,7 +234,7 @@ def test_roll_ups_are_compared(mapped):
 
 def test_labels_are_rolled_up(routes, tmp_path):
     """Of labels some columns are kept, or one cell; a page without a map is written."""
-    made = hv.roll_up(routes, one_cell=True)
+    made = hv.roll_up(routes, **ALL)
     assert made.table["cells"].to_pylist() == [len(routes)]
     page = made.write(tmp_path / "all") / "roll-up.html"
     text, data = page_of(page)
@@ -259,7 +248,7 @@ def test_labels_are_rolled_up(routes, tmp_path):
 
 def test_a_range_leaves_room_for_clipping(ranged):
     """Under a private range noise averages out, and the predicted effect of clipping does not."""
-    made = hv.roll_up(ranged, one_cell=True)
+    made = hv.roll_up(ranged, **ALL)
     assert isinstance(made, RolledUpRelease)
     assert made.statement["basis"] == "model"
     weight = ranged["records"] / ranged["records"].sum()
@@ -279,7 +268,6 @@ def test_a_range_leaves_room_for_clipping(ranged):
         ({"timeslot": "90min"}, "slots of 1h do not fill slots of 90min"),
         ({"timeslot": "7h"}, "divide the day evenly"),
         ({"columns": ["route"]}, "has hexagons and no label columns"),
-        ({"one_cell": True, "resolution": 5}, "one cell has neither"),
     ],
 )
 def test_what_is_not_coarser_is_refused(mapped, options, message):
@@ -294,8 +282,8 @@ def test_labels_refuse_what_they_do_not_have(routes, tmp_path):
         hv.roll_up(routes, columns=["ward"])
     with pytest.raises(hv.InputError, match="has labels and no hexagons"):
         hv.roll_up(routes, resolution=5)
-    with pytest.raises(hv.InputError, match="columns must list label columns"):
+    with pytest.raises(hv.InputError, match="list the label columns to keep"):
         hv.roll_up(routes, columns="route")
     spread = release_of(tmp_path / "spread", "root")
     with pytest.raises(hv.InputError, match="deviation of coarser cells does not follow"):
-        hv.roll_up(spread, one_cell=True)
+        hv.roll_up(spread, **ALL)

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
+from examples import some
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.presence import PresenceSums
@@ -78,7 +79,7 @@ def intervals(table, way):
 
 
 @pytest.mark.parametrize("way", ["bins", "ranks", "presence"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(KINDS, 2))
 def test_intervals_hold_for_each_kind_of_value(kind, way):
     """Of 24 intervals of 95 percent at least 21 hold: within a bin nothing is known."""
     table, truth = records(kind)

@@ -15,7 +15,6 @@ from hexveil.planning.distribution_measures import (
     ScorePlan,
 )
 from hexveil.publishing.derived.derived_numbers import numbers_to_compare, open_source
-from hexveil.publishing.dossier import dossier
 from hexveil.publishing.kinds.distribution_table import decode_distribution
 from publishing.releases import restated, statements_of
 
@@ -97,20 +96,6 @@ def test_large_epsilon_finds_the_truth(dataset, estimator):
     places = np.searchsorted(dataset.public.bins.ends, found["p50"].estimate * 1000)
     ranks = [row[place] for row, place in zip(below, places, strict=True)]
     assert np.abs(np.array(ranks) - 0.5).max() < 0.08
-
-
-@pytest.fixture(scope="module")
-def folder(made, tmp_path_factory):
-    """Return the release folder; tests change copies."""
-    return made.write(tmp_path_factory.mktemp("out") / "map")
-
-
-def test_the_dossier_names_all_components(folder):
-    """A privacy officer reads one loss for everything, and what each part of it costs."""
-    text = " ".join(dossier(folder).to_text().split())
-    assert "average, standard deviation, 15th percentile" in text.lower()
-    assert "It pays for all statistics together" in text
-    assert "means and variances: epsilon" in text
 
 
 def test_derived_numbers_know_how_means_were_clipped(made):

@@ -79,7 +79,7 @@ def test_nothing_that_was_public_is_in_the_folder(tmp_path):
     """Neither users nor records, nor fingerprints, shares of bad rows, or losses of units."""
     folder = folder_kinds.make(tmp_path, "presence")
     manifest = said(folder)
-    assert not {"rules", "losses", "cells", "occupancy_fingerprint"} & manifest.keys()
+    assert not {"rules", "losses", "cells", "occupancy"} & manifest.keys()
     assert "losses" not in whole_of(folder)
     assert not {"users", "records"} & {*pq.read_schema(folder / "cells.parquet").names}
     assert "min_users" not in (folder / "manifest.json").read_text()

@@ -3,12 +3,9 @@
 import importlib.util
 import json
 import os
-import re
-import signal
+import runpy
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,50 +25,8 @@ SERVER = {
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """What is compiled once for tiny data is not worth compiling well."""
-START = 240
-
-
-@contextmanager
-def service(folder, name, said, *arguments, memory="256m"):
-    """Run one of Spark's services in a process group of its own; yield it and what it said."""
-    import pyspark  # noqa: PLC0415  where it is installed
-
-    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    log = folder / f"{name}.log"
-    own = {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(folder / name),
-        "SPARK_LOCAL_DIRS": str(folder / f"{name}-local"),
-        "SPARK_DAEMON_MEMORY": memory,
-        "SPARK_DAEMON_JAVA_OPTS": JAVA,
-        "SPARK_LAUNCHER_OPTS": JAVA,
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    with (
-        log.open("wb") as out,
-        subprocess.Popen(
-            [program, *arguments],
-            env=os.environ | own,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        ) as process,
-    ):
-        try:
-            yield process, _waited(log, said)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-
-
-def _waited(log, said):
-    """Return what a service's log says, once it does."""
-    end = time.monotonic() + START
-    while time.monotonic() < end:
-        if found := re.search(said, log.read_text(errors="replace")):
-            return found[1]
-        time.sleep(0.1)
-    raise AssertionError(f"{log.name} never said {said}")
+SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "spark_cluster.py"
+"""The benchmark that starts services of Spark, too."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +38,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.usefixtures("spark_programs")
-def test_a_client_reads_what_one_machine_reads(folder):
+def test_a_client_reads_what_one_machine_reads(folder, monkeypatch):
     """Files, and a frame; the server runs as long as the client's process does."""
     if not all(importlib.util.find_spec(name) for name in ("grpc", "grpc_status", "zstandard")):
         reason = 'no client of Spark Connect (pip install "pyspark[connect]")'
@@ -93,7 +48,11 @@ def test_a_client_reads_what_one_machine_reads(folder):
     asked = ("--class", main, "--master", "local[2]", "--driver-java-options", JAVA)
     submit = ("org.apache.spark.deploy.SparkSubmit", *asked, *settings, "spark-internal")
     said = r"Connect server started at: (127\S+)"
-    with service(folder, "server", said, *submit, memory="600m") as (_, address):
+    monkeypatch.setenv("SPARK_DAEMON_MEMORY", "600m")
+    for name in ("SPARK_DAEMON_JAVA_OPTS", "SPARK_LAUNCHER_OPTS"):
+        monkeypatch.setenv(name, JAVA)
+    service = runpy.run_path(str(SCRIPT))["service"]
+    with service(folder, "server", said, *submit) as address:
         tests = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
             [sys.executable, connect_job.__file__, f"sc://{address}", str(folder)],

@@ -1,5 +1,6 @@
 """The audit: no claim is refuted, every broken twin is, and the page says what was found."""
 
+import os
 import re
 from pathlib import Path
 
@@ -20,6 +21,8 @@ LEVEL = run.level(CASES)
 SEED = 0
 TAIL = 1e-10
 """The chance on either side that a count of the vetted noise is called impossible."""
+VETTED = run.VETTED if os.environ.get("HEXVEIL_ATTACK") else 4000
+"""Releases with the vetted noise."""
 FEWER = (50_000, 100_000, 200_000, 400_000)
 """Simulated releases that are enough to catch some of the broken twins."""
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "understand" / "audit.md"
@@ -71,26 +74,6 @@ def test_simulated_releases_do_not_refute_the_claim(case):
     assert printed(case)["bound"] == pytest.approx(bound, abs=0.02)
 
 
-def noticed(case, twin, trials):
-    """Return a chance with which, or with more, counts of a twin leave the exact law of a case."""
-    chances = zip(run.event_chances(case), run.event_chances(case, twin), strict=True)
-    return max(
-        binom.sf(binom.isf(TAIL, trials, law), trials, chance)
-        + binom.cdf(binom.ppf(TAIL, trials, law) - 1, trials, chance)
-        for pairs in chances
-        for law, chance in zip(*pairs, strict=True)
-    )
-
-
-def vetted_trials(case):
-    """Return the fewest releases with which counts notice a twin in 99 of 100 runs."""
-    return next(
-        few
-        for few in (2500, 4000, run.VETTED)
-        if max(noticed(case, twin, few) for twin in case.catches) > 0.99
-    )
-
-
 def rarest(counts, trials, chances):
     """Return the least tail probability of counts of events, either side, under exact chances."""
     tails = [
@@ -109,10 +92,9 @@ def test_vetted_releases_do_not_refute_the_claim(case):
     The noise has no seed. A sound one is refuted with a chance of at most 2 LEVEL a pair of counts,
     and leaves its law in any of the 68 counts with one of at most 68 x 2 TAIL, about 1e-8.
     """
-    trials = vetted_trials(case)
-    counts = run.vetted_counts(case, trials)
-    assert run.largest_bound(counts, trials, LEVEL) <= case.claim
-    assert rarest(counts, trials, run.event_chances(case)) > TAIL
+    counts = run.vetted_counts(case, VETTED)
+    assert run.largest_bound(counts, VETTED, LEVEL) <= case.claim
+    assert rarest(counts, VETTED, run.event_chances(case)) > TAIL
 
 
 @with_twin
@@ -165,9 +147,6 @@ def test_the_page_says_what_is_claimed_and_exact(case):
     assert printed(case)["exact"] == pytest.approx(run.exact_loss(case), abs=6e-4)
 
 
-# ---- Bounds on chances and losses: exact against binomial laws, and sharp enough to be of use -
-
-
 # ---- The cases of the audit: neighbours, claims that are the plans' own, pairs that are tight -
 
 
@@ -207,19 +186,7 @@ def test_pairs_are_near_tight(case):
 def test_every_mechanism_is_audited():
     """Each mechanism of one cell, both groupings, and both kinds of choice have a case."""
     names = {case.name.split("(")[0] for case in CASES}
-    assert names >= {
-        type(mechanism).__name__
-        for mechanism in (
-            hv.mechanisms.Baseline(),
-            hv.mechanisms.ArrayAveraging(),
-            hv.mechanisms.Levy(),
-            hv.mechanisms.FixedQuantile(),
-            hv.mechanisms.OptimizedQuantile(),
-            hv.mechanisms.OptArrayAveraging(),
-            hv.mechanisms.OptimalClipping(),
-            hv.mechanisms.AKMV(),
-        )
-    }
+    assert names == set(hv.mechanisms.REGISTRY) - {"Auto"}
     alone = [case for case in CASES if case.subject.choice_alone]
     for kind in (RankCost, MiddleCost):
         found = [case for case in alone if isinstance(case.subject.choice.costs[0], kind)]

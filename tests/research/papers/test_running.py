@@ -1,12 +1,11 @@
 """Tests of `hexveil_research.papers.running` and of the catalogue."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from hexveil_research.papers import catalogue, running, study_folders
-from hexveil_research.papers.study import Claim, Outcome, Setting, Study, select_studies
+from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
 FIGURES = {"iot": 5, "rw": 2, "comp": 8, "wc": 3}
 
@@ -64,19 +63,3 @@ def test_a_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
     found = run([broken[0], study("wc:b", calls)], tmp_path, monkeypatch)
     assert [one.reused for one in found] == [True, False]
     assert calls == ["wc:a", "wc:b", "wc:b"]
-
-
-@pytest.mark.slow
-def test_processes_find_what_one_finds(tmp_path):
-    """Studies made by two workers are, byte for byte, those made one after the other."""
-    studies = select_studies(catalogue.STUDIES, ["comp:fig2", "wc:fig2"])
-    setting = Setting(trials=20)
-    told = []
-    for name, jobs in (("one", 1), ("two", 2)):
-        running.run(studies, setting, tmp_path / name, jobs=jobs, tell=told.append)
-    left = {path.relative_to(tmp_path / "one"): path for path in (tmp_path / "one").rglob("*.*")}
-    right = {path.relative_to(tmp_path / "two"): path for path in (tmp_path / "two").rglob("*.*")}
-    assert {Path("claims.csv"), Path("comp-fig2/comp-fig2.svg")} <= left.keys()
-    assert left.keys() == right.keys()
-    assert all(left[name].read_bytes() == right[name].read_bytes() for name in left)
-    assert told[-1] == pytest.approx(1.0)

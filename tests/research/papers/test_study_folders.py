@@ -1,75 +1,28 @@
 """Tests of `hexveil_research.papers.study_folders`."""
 
-import csv
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pytest
 
 import hexveil as hv
 from hexveil_research.papers import study_data, study_folders
-from hexveil_research.papers.study import (
-    Claim,
-    Outcome,
-    Panel,
-    Setting,
-    Study,
-    line,
-    select_studies,
-)
+from hexveil_research.papers.study import Outcome, Setting, Study, select_studies
 from hexveil_research.papers.study_data import StudyData
 
 COUNTS = StudyData("m.csv", hv.Occupancy.from_dense([[3, 1], [2, 2]]), number=1)
 MEANS = replace(COUNTS, means=np.ones(4), private=True)
-HOLDS = Claim("IOT", "Lemma III.2", 'the median, "med", gains half', "2.9 of 5.3", holds=True)
-FAILS = Claim("WC", "eq. (12)", "it is the optimum", "1.2, not 0.9", holds=False)
 
 
 def study(name="iot:fig3", **more):
     """Return a study that is never made here."""
-    return Study(name, "IOT, figure 3", "Sample scaling", lambda _: Outcome(), **more)
+    return Study(name, "", "", lambda _: Outcome(), **more)
 
 
-def outcome(*claims):
-    """Return a figure of two lines, one with bars, and claims."""
-    bars = line("Levy", [0.5, 1], [4, 2], low=[3, 1], high=[5, 3])
-    plain = line("constant", [0.5, 1], [6, 6], whose="reference")
-    return Outcome((Panel("cell", "Epsilon", "Error", (bars, plain)),), claims)
-
-
-def written(out, name="iot:fig3", *claims, setting=None, **more):
-    """Write a study and return its folder."""
-    what = setting or Setting()
-    images = {"png": b"1", "svg": b"2"}
-    return study_folders.write(out, study(name, **more), what, outcome(*claims), images)
-
-
-def test_the_data_are_the_figures(tmp_path):
-    """A row per point, its ends empty where the line has none."""
-    folder = written(tmp_path)
-    table = pyarrow.csv.read_csv(folder / "iot-fig3.csv").to_pylist()
-    first = {"panel": "cell", "line": "Levy", "whose": "paper", "x": 0.5, "y": 4}
-    assert table[0] == first | {"low": 3, "high": 5}
-    assert [row["low"] for row in table] == [3, 1, None, None]
-    assert len(table) == 4
-
-
-def test_claims_are_found_again(tmp_path):
-    """What is written is read as it was, and claims.csv has a row for each."""
-    written(tmp_path, "iot:fig3", HOLDS)
-    written(tmp_path, "wc:fig1", FAILS, HOLDS)
-    both = [study("iot:fig3"), study("wc:fig1"), study("rw:fig1")]
-    assert study_folders.claims(tmp_path, both[1]) == (FAILS, HOLDS)
-    assert study_folders.claims(tmp_path, both[2]) == ()
-    with study_folders.write_claims(tmp_path, both).open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["study"], row["verdict"]) for row in rows] == [
-        ("iot:fig3", "holds"), ("wc:fig1", "fails"), ("wc:fig1", "holds"),
-    ]  # fmt: skip
-    assert rows[0]["claim"] == HOLDS.says
-    assert rows[0].keys() >= {"paper", "place", "measured", "reading"}
+def written(out, **more):
+    """Write a study that found nothing."""
+    study_folders.write(out, study(**more), Setting(), Outcome(), {})
 
 
 @pytest.mark.parametrize(
@@ -86,7 +39,7 @@ def test_claims_are_found_again(tmp_path):
 )
 def test_it_is_made_again_where_it_could_differ(tmp_path, more, other, same):
     """Only what a study depends on makes it stale."""
-    written(tmp_path, setting=Setting(), **more)
+    written(tmp_path, **more)
     assert study_folders.is_made(tmp_path, study(**more), Setting())
     assert study_folders.is_made(tmp_path, study(**more), other) == same
 
@@ -103,9 +56,7 @@ def test_a_folder_of_something_else_stays(tmp_path):
 # ---- Tests of `hexveil_research.papers.study` ----
 
 
-STUDIES = tuple(
-    Study(name, "", "", lambda _: Outcome()) for name in ("iot:fig1", "iot:fig10", "wc:fig1")
-)
+STUDIES = tuple(map(study, ("iot:fig1", "iot:fig10", "wc:fig1")))
 
 
 @pytest.mark.parametrize(

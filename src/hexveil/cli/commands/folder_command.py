@@ -15,11 +15,9 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli import formatting
 from hexveil.publishing import check_writable
-from hexveil.publishing.derived.days_roll_up import RolledUpDays
 from hexveil.publishing.derived.derived_cells import EVERYTHING
 from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
-from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.derived.roll_up import roll_up as averages_of
 from hexveil.publishing.dossier import dossier as made_of
 from hexveil.publishing.markup import clean
@@ -83,8 +81,8 @@ def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
 def dossier(options: declarations.DossierOptions) -> None:
     """Print the document that a privacy officer reads, completes and signs, as Markdown."""
     document = made_of(options.folder)
-    text = json.dumps(document.to_data(), indent=2) if options.as_json else document.to_markdown()
-    click.echo(text)
+    text = document.to_markdown()
+    click.echo(json.dumps({"markdown": text}, indent=2) if options.as_json else text)
 
 
 # ---- comparisons and roll-ups ----
@@ -129,7 +127,6 @@ def compare(options: declarations.CompareOptions) -> None:
             ]
         comparison = compare_releases(
             *releases,
-            slots=options.slots,
             false_discovery_rate=options.false_discovery_rate,
             **chosen(options),
         )
@@ -186,7 +183,6 @@ def requested_grid(options: declarations.CoarserOptions) -> dict[str, Any]:
         "resolution": _resolution(options.resolution),
         "timeslot": options.timeslot,
         "columns": columns or None,
-        "one_cell": options.one_cell or None,
     }
     return {name: stated for name, stated in requested.items() if stated is not None}
 
@@ -199,7 +195,7 @@ def _resolution(text: str | None) -> int | Literal["all"] | None:
     return int(text)
 
 
-def roll_up_rows(averages: RolledUpRelease | RolledUpDays) -> list[Row]:
+def roll_up_rows(averages: DerivedTable) -> list[Row]:
     """Return rows about a roll-up: its averages, if they are few."""
     texts, statistic = averages.texts(), averages.statement["statistic"]
     heading, unit = HEADINGS.get(statistic, "Share"), texts["unit"] and f" {texts['unit']}"

@@ -9,7 +9,6 @@ import click
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, grid_text, shared_steps
 from hexveil.config import Run, arguments
-from hexveil.planning.feasibility.recommendation import CommonGrid, choose, common_grids
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
@@ -62,15 +61,13 @@ def _show_records(run: Run, epsilon: str, *, as_json: bool) -> None:
 
 
 def _show_columns(run: Run, epsilon: str, *, as_json: bool) -> None:
-    """Print facts and grids of each value column, and the grids that all of them support.
+    """Print facts and grids of each value column.
 
     ε is compared in equal parts: what a unit loses in all columns adds up.
     """
     columns: dict[str, PublicMetadata] = shared_steps.read_facts(run).columns
     portion = f"{float(epsilon) / len(columns):.6g}"
     tables = shared_steps.assess_columns(run, columns, portion)
-    proposals = choose(common_grids({name: table.offers for name, table in tables.items()}))
-    units = {name: facts.value_unit for name, facts in columns.items()}
     if not as_json:
         for name, facts in columns.items():
             grid_text.show_grids(tables[name], facts, portion)
@@ -79,10 +76,8 @@ def _show_columns(run: Run, epsilon: str, *, as_json: bool) -> None:
         "epsilon": epsilon,
         "epsilon_of_each": portion,
         "columns": {n: grid_text.facts_json(facts, tables[n]) for n, facts in columns.items()},
-        "common": grid_text.common_json(proposals),
     }
-    rows = grid_text.common_rows(proposals, units, epsilon)
-    formatting.show(lambda: rows, lambda: content, as_json=as_json)
+    formatting.show(list, lambda: content, as_json=as_json)
 
 
 def _show_declared(run: Run, epsilon: str, *, as_json: bool) -> None:
@@ -99,12 +94,10 @@ def _show_declared(run: Run, epsilon: str, *, as_json: bool) -> None:
     # Labels have no other resolution or slot: of several columns the declared grid is judged.
     others = list(planned_release.comparable_plans(run))
     judged = others if plan.is_single or others else [plan]
-    common = {} if plan.is_single else choose([CommonGrid.declared(p.components) for p in judged])
     if as_json:
         content: dict[str, Any] = {
             "grids": [grid_text.declared_json(assessed) for assessed in judged]
         }
-        content |= {} if plan.is_single else {"common": grid_text.common_json(common)}
         formatting.show(list, lambda: planned.plan_json() | content, as_json=True)
         return
     formatting.print_rows(planned.price_rows())
@@ -114,6 +107,3 @@ def _show_declared(run: Run, epsilon: str, *, as_json: bool) -> None:
             number = formatting.number_text(float(plan.epsilon))
             title = f"Grids on paper at epsilon {number}, from declarations alone:"
         grid_text.show_declared(title, [grid_plan.components[column] for grid_plan in others])
-    if not plan.is_single:
-        units = {column: component.facts.value_unit for column, component in components.items()}
-        formatting.print_rows(["", *grid_text.common_rows(common, units, epsilon)])

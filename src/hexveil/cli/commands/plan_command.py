@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.cli.formatting import Row
-    from hexveil.planning.comparison import Comparison, ComparisonRow
+    from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.plan import Plan
     from hexveil.publishing.memory.history import ExpectedErrors
 
@@ -73,14 +73,14 @@ def plan(run: Run, options: declarations.PlanOptions) -> None:
         }
         for column, comparison in compared.items():
             beside = content if plan.is_single else content["columns"][column]
-            beside |= comparison.to_json()
+            beside["methods"] = [row.to_json() for row in comparison]
         formatting.show(list, lambda: content, as_json=True)
         return
     formatting.print_rows([*price_rows(plan, facts), *map_rows(plan, warning=warning)])
     for column, comparison in compared.items():
         if not plan.is_single:
             click.echo(f"\n{column}, at its own loss or targets:")
-        show_comparison(comparison)
+        show_methods(comparison)
     review = saved and f"{saved}; review it, then: hexveil release ... --from-plan {saved}"
     formatting.print_rows([("Saved", review)])
 
@@ -100,7 +100,7 @@ def _plan_on_paper(run: Run, *, as_json: bool) -> None:
     formatting.show(lambda: [*planned.price_rows(), repeats], planned.plan_json, as_json=as_json)
 
 
-def _compare(plan: Plan) -> Comparison:
+def _compare(plan: Plan) -> list[ComparisonRow]:
     # For --compare alone:
     from hexveil.planning.comparison import COMPARING, compare  # noqa: PLC0415
 
@@ -108,9 +108,8 @@ def _compare(plan: Plan) -> Comparison:
         return compare(plan)
 
 
-def show_comparison(comparison: Comparison) -> None:
-    """Print a line for each way to answer one request, and why some are not possible."""
-    rows = comparison.estimators or comparison.methods
+def show_methods(rows: list[ComparisonRow]) -> None:
+    """Print a line for each method, and why some are not possible."""
     names = dict.fromkeys(name for row in rows for name in row.figures if name != "certifies")
     heads = ["Method", *(_HEADS.get(name, name.capitalize()) for name in names)]
     cells = [
@@ -120,8 +119,7 @@ def show_comparison(comparison: Comparison) -> None:
     click.echo("\nThis request by every method:")
     formatting.print_table(heads, cells, ("Method",))
     troubles = [f"{row.name} is not possible: {row.trouble}" for row in rows if row.trouble]
-    legend = _LEGEND if comparison.methods else None
-    formatting.print_rows([("", text) for text in (*troubles, legend)])
+    formatting.print_rows([("", text) for text in (*troubles, _LEGEND)])
 
 
 def _figure(row: ComparisonRow, name: str) -> str:

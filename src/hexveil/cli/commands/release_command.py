@@ -91,7 +91,7 @@ def release_json(
     return planned.plan_json() | {
         "replayed": published.replayed,
         **({"open_cells": n_open.get("", n_open)} if n_open else {}),
-        "no_better_than_constant": list(published.no_better_than_constant),
+        "warnings": list(published.warnings),
         "ledger": spend_json(book.spend()),
         "files": [str(shared_steps.resolve_path(planned.run, path)) for path in written],
     }

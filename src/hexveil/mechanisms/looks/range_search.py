@@ -26,12 +26,11 @@ from hexveil.accounting.promise import Promise, Pure, choices_worth
 from hexveil.base.arrays import Floats
 from hexveil.mechanisms.looks import cell_ranges, user_weights
 from hexveil.mechanisms.looks.one_range import PrivateRange
-from hexveil.mechanisms.looks.pooled_means import HALF_WIDTH
 from hexveil.mechanisms.looks.weighted_variance import errors_without_noise, split_noise
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, weighted_rows
 from hexveil.planning.optimizers.calibration import fit_noise
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
+from hexveil.planning.optimizers.mean_error import minimize_mean_error, objective_weights
 from hexveil.planning.optimizers.pair_sums import fetch_sample
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.planning.request import Request
@@ -105,15 +104,6 @@ class RangeCandidate:
     def clipping_error(self) -> float:
         """Expected clipping error, as a share of the span."""
         return self.width * user_weights.expected_clipping_error(self.half_width_sd)
-
-
-CELL_RANGE_FLOOR = (
-    cell_ranges.expected_width(HALF_WIDTH),
-    cell_ranges.expected_width(HALF_WIDTH) * user_weights.expected_clipping_error(HALF_WIDTH),
-)
-"""Width and clipping error of cells with ranges of their own, as parts of the span."""
-ALL_CANDIDATES = tuple(RangeCandidate(q, s) for q in QUANTILES for s in WIDENINGS)
-"""All that an interval could be."""
 
 
 def range_epsilon_share(quantile: Fraction, n_users: int, epsilon: Fraction) -> Fraction:
@@ -338,9 +328,9 @@ def predict_without_range(
 ) -> ErrorPrediction:
     """Predict the joint plan of least average error without a private range."""
     spans = np.full(exposure.occupancy.n_cells, span)
-    weights = ObjectiveWeights.of(request, spans, exposure.occupancy)
+    weights = objective_weights(request, spans, exposure.occupancy)
     prediction = minimize_mean_error(exposure, weights, float(epsilon), {"maxiter": ITERATIONS})
-    rate, clipped_share = prediction.rates.mean, exposure.clipped_share_in_quanta(prediction.factor)
+    rate, clipped_share = prediction.rates[0], exposure.clipped_share_in_quanta(prediction.factor)
     live = rate > 0
     noise = np.divide(1.0, rate, out=np.zeros_like(rate), where=live)
     # A cell without noise publishes the middle, which misses half of the span at most.

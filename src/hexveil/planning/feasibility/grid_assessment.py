@@ -56,8 +56,6 @@ class GridAssessment:
         0 cells: none is left after selection.
     floor, predicted_error, baseline_error : float
         Noise no unclipped plan can beat; the average error to expect; what one constant misses.
-    better : int or None
-        Cells that say more than one constant; None where the grid was not planned.
     planned : bool
         False where the error is certainly above one constant's: `predicted_error` then is a bound
         that it is above.
@@ -80,7 +78,6 @@ class GridAssessment:
     floor: float = math.nan
     predicted_error: float = math.nan
     baseline_error: float = math.nan
-    better: int | None = None
     planned: bool = False
     epsilon_needed: float | None = None
     hexagons: int | None = None
@@ -102,26 +99,6 @@ class GridAssessment:
         )
 
     @property
-    def resolution(self) -> int | None:
-        """Resolution of the hexagons; None for labels."""
-        return self.grid.resolution if isinstance(self.grid, Cells) else None
-
-    @property
-    def timeslot(self) -> str | None:
-        """Length of a slot; None where all times are pooled."""
-        return self.grid.timeslot if isinstance(self.grid, Cells) else None
-
-    @property
-    def slot(self) -> str | None:
-        """Kind of slots."""
-        return self.grid.slot if isinstance(self.grid, Cells) else None
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """Columns that make a cell, in place of a resolution and a slot."""
-        return None if isinstance(self.grid, Cells) else self.grid.columns
-
-    @property
     def beats_constant(self) -> bool:
         """Whether the error is below that of one constant."""
         if self.declared is not None:
@@ -137,7 +114,7 @@ class GridAssessment:
     @property
     def kilometres(self) -> float | None:
         """Average width of a hexagon; None for labels."""
-        return None if self.resolution is None else across(self.resolution)
+        return across(self.grid.resolution) if isinstance(self.grid, Cells) else None
 
     @property
     def is_map(self) -> bool:
@@ -202,21 +179,19 @@ def facts_of(plan: MomentComponent) -> PublicMetadata:
 def survey(
     plan: MomentComponent,
     *,
-    grids: tuple[Cells | Labels, ...] | None = None,
     min_users: Sequence[int] = (1,),
     search: bool = False,
 ) -> list[GridAssessment]:
-    """Return the assessment of each grid and smallest number of users: the one loop over grids.
+    """Return the assessments of grids that fit the records and the fleet: the one loop over grids.
 
-    With the first grid the records are read again. Pairs of a grid are freed before the next.
+    With the first grid the records are read again. Pairs of a grid are freed before the next. What
+    is the same map as another is left out: places far apart have as many hexagons at several
+    resolutions.
 
     Parameters
     ----------
     plan : MomentComponent
         Of a data set, within a loss.
-    grids : tuple of Cells or Labels, optional
-        Default: those that fit the records and the fleet; then what is the same map as another is
-        left out: places far apart have as many hexagons at several resolutions.
     min_users : sequence of int
         Smallest numbers of users of a cell: for the first one losses are searched; others are
         assessed where they leave other cells.
@@ -229,13 +204,13 @@ def survey(
         If the data set cannot be counted on them.
     """
     facts = facts_of(plan)
-    tried = grids_to_try(facts, most_cells_of(plan)) if grids is None else grids
+    tried = grids_to_try(facts, most_cells_of(plan))
     maps, offers, one_by_one = {map_of(facts)}, [], counted(facts, tried)
     for number, grid in enumerate(tried):
         share = number / len(tried), (number + 1) / len(tried)
         with share_of_work(OTHER_GRIDS, *share, COUNTING):
             on_grid = next(one_by_one)
-            name = None if on_grid is None or grids is not None else map_of(on_grid)
+            name = None if on_grid is None else map_of(on_grid)
             if name is None or grid == facts.cells.grid or name not in maps:
                 offers += _on_grid(plan, grid, on_grid, min_users, search=search)
             maps.add(name)
@@ -254,20 +229,20 @@ def _on_grid(
     """Return the assessments of one grid, which may have no cell left."""
     if facts is None:
         own, miss = facts_of(plan).privacy_unit, plan.support.baseline_error
-        return [GridAssessment(grid, own, baseline_error=miss, better=0)]
+        return [GridAssessment(grid, own, baseline_error=miss)]
     assessed: list[GridAssessment] = []
     for minimum in min_users:
         remaining = with_min_users(facts, minimum)
         if remaining is not None and remaining.occupancy.n_cells not in {o.cells for o in assessed}:
             predictor = ErrorPredictor(plan, remaining)
-            offer = assess(predictor, minimum)
+            offer = replace(assess(predictor), min_users=minimum)
             if search and not assessed and offer.planned:
                 offer = replace(offer, epsilon_needed=_epsilon_needed(predictor, offer))
             assessed.append(offer)
     return assessed
 
 
-def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
+def assess(predictor: ErrorPredictor) -> GridAssessment:
     """Return the assessment of a plan's request on public facts, without losses that would do."""
     plan, facts, requested = predictor.plan, predictor.facts, predictor.plan.requested_epsilon
     sizes = facts.occupancy.n_cells, facts.occupancy.n_users
@@ -279,20 +254,17 @@ def assess(predictor: ErrorPredictor, min_users: int = 1) -> GridAssessment:
         predicted_error=predictor.error_lower_bound(float(requested)),
         baseline_error=predictor.baseline_error,
         hexagons=facts.cells.n_places,
-        min_users=min_users,
     )
-    # Above the constant already by the bound: planning could only confirm it.
-    if not predictor.is_planned and offer.predicted_error >= offer.baseline_error:
+    if predictor.is_planned:
+        prediction = prediction_of(plan.primary_statistic)
+    elif offer.predicted_error >= offer.baseline_error:
+        # Above the constant already by the bound: planning could only confirm it.
         return offer
-    prediction = (
-        prediction_of(plan.primary_statistic)
-        if predictor.is_planned
-        else predictor.predict(requested)
-    )
+    else:
+        prediction = predictor.predict(requested)
     return replace(
         offer,
         predicted_error=prediction.mean_error,
-        better=int((prediction.error < offer.baseline_error).sum()),
         planned=True,
     )
 

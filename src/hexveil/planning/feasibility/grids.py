@@ -25,9 +25,8 @@ from hexveil.model.cells import Cells, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from hexveil.base.arrays import Bools
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.planning.moment_component import MomentComponent
 
@@ -72,31 +71,14 @@ def grids_to_try(facts: PublicMetadata, most_cells: float) -> tuple[Cells | Labe
         return (grid,)
     if isinstance(grid, Labels):
         return label_levels(grid)
-    check_grids(facts, ())
-    slots = [grid.timeslot, *coarser_slots(grid)]
-    resolutions = resolutions_to_try(facts, grid, most_cells)
-    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in slots)
-
-
-def check_grids(facts: PublicMetadata, grids: Sequence[object]) -> None:
-    """Refuse grids of another kind than the data set's own, and hexagons without places.
-
-    Raises
-    ------
-    InputError
-        If records cannot be counted on them.
-    """
-    places, labels = isinstance(facts.cells.grid, Cells), getattr(facts.cells.grid, "columns", ())
-    if facts.recount is None and (places or grids):
+    if facts.recount is None:
         raise InputError(
             "what a fleet can support is counted on other grids, which needs records with places "
             "or labels; this data set has none at hand."
         )
-    kind = "hexagons, hv.Cells" if places else f"some of the labels {', '.join(labels)}, hv.Labels"
-    for grid in grids:
-        is_level = isinstance(grid, Labels) and set(grid.columns) <= set(labels)
-        if not (isinstance(grid, Cells) if places else is_level):
-            raise InputError(f"grids of this data set are {kind}; got {grid!r}.")
+    slots = [grid.timeslot, *coarser_slots(grid)]
+    resolutions = resolutions_to_try(facts, grid, most_cells)
+    return tuple(replace(grid, resolution=r, timeslot=t) for r in resolutions for t in slots)
 
 
 def most_cells_of(plan: MomentComponent) -> float:
@@ -215,26 +197,19 @@ def map_of(facts: PublicMetadata) -> tuple[str, int | None] | None:
     return (facts.occupancy.fingerprint, facts.cells.n_places) if is_known else None
 
 
-# ---- cells with enough users ----
-
-
 def with_min_users(metadata: PublicMetadata, min_users: int) -> PublicMetadata | None:
     """Return the public metadata of the cells with at least so many users; None without one.
 
-    None, too, where pairs stay elsewhere and some cell has fewer.
+    None, too, where pairs stay elsewhere and some cell has fewer: they are selected as they are
+    read, so that a run with this number is another.
     """
     remaining = metadata.occupancy.users_per_cell >= min_users
     if remaining.all():
         return metadata
-    # Pairs that stay elsewhere are selected as they are read: a run with this number is another.
     if not remaining.any() or not metadata.occupancy.is_local:
         return None
-    return of_pairs(metadata, remaining[metadata.occupancy.local().cell])
-
-
-def of_pairs(metadata: PublicMetadata, kept: Bools) -> PublicMetadata:
-    """Return the public metadata of some (cell, user) pairs; cells and users are numbered anew."""
     occupancy = metadata.occupancy.local()
+    kept = remaining[occupancy.cell]
     rows, cell = np.unique(occupancy.cell[kept], return_inverse=True)
     user = np.unique(occupancy.user[kept], return_inverse=True)[1]
     smaller = LocalOccupancy.from_coo(cell, user, occupancy.n[kept])

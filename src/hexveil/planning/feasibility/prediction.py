@@ -6,11 +6,10 @@ Means by the joint plan of least average error are predicted quickly
 Bound. Planning errors are U (d/2 + b), d the share of a cell that is put at the middle and b the
 noise for bounds of width 1. The users' losses add up to Σ_g (1 - d_g)/b_g <= L ε, so that, by
 Cauchy and Schwarz, an average error below E U needs L ε / G >= (1 - δ)²/(E - δ/2), δ the average of
-d. For E < 1/4 that grows with δ, so it is least at δ = 0: ε >= G / (L E). Where one constant
-misses less than a quarter of the span, a grid whose noise floor is above it need not be planned.
-Under an interval weights sum to one in each cell and nothing is put at the middle: the same with
-δ = 0, the interval's width for U, and what clipping costs by the prior taken off the error. Plans
-in several steps may go below that; what they would gain is left out of tables.
+d. For E < 1/4 that grows with δ, so it is least at δ = 0: ε >= G / (L E). Under a range weights sum
+to one in each cell and nothing is put at the middle: the same with the width of the range for U,
+which is at best `NARROWEST` times narrower. A grid whose noise floor is that many times above one
+constant's error need not be planned.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
 from hexveil.planning.allocation import PlanningProblem
+from hexveil.planning.feasibility.grids import NARROWEST
 from hexveil.planning.feasibility.utility_test import default_baseline_error, small_map_factor
 from hexveil.planning.methods import allocate
 from hexveil.planning.optimizers.calibration import (
@@ -38,6 +38,7 @@ from hexveil.planning.optimizers.calibration import (
     two_figures_up,
 )
 from hexveil.planning.optimizers.user_factors import ClippingProblem
+from hexveil.theory import noise_floor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,40 +201,11 @@ class ErrorPredictor:
         begin = self.plan.requested_epsilon or Fraction(1)
         return epsilon_for_error(self.predict, error * UNDER, begin)
 
-    # ---- what no plan is below ----
-
     def error_lower_bound(self, epsilon: float) -> float:
-        """Return a lower bound on the average error at an epsilon; 0 if none is known."""
-        if not self._ranges:
-            return 0.0
-        noise = self._noise / epsilon if epsilon else np.inf
-        minimum = min(width * noise + clipped for width, clipped in self._ranges)
-        # At a loss of 0 only constants can be published.
-        return min(minimum, self.span / 4.0) if self._may_clip_to_bounds else minimum
-
-    @property
-    def _may_clip_to_bounds(self) -> bool:
-        return self.plan.request.clipping_range in {"bounds", "auto"}
-
-    @cached_property
-    def _ranges(self) -> list[tuple[float, float]]:
-        """Width of each range that a plan may take, in those of the bounds; error of its clipping.
-
-        Without a range the width is 1, and nothing is clipped: see the module. None but of means.
-        """
+        """Return about what no plan of means is below at an epsilon; 0 for other statistics."""
         if self.plan.request.noised != ("mean",):
-            return []
-        private = [(one.width, one.clipping_error) for one in range_search.ALL_CANDIDATES]
-        of_kinds = {
-            "bounds": [(1.0, 0.0)],
-            "private": private,
-            "per-cell": [range_search.CELL_RANGE_FLOOR],
-        }
-        of_kinds["auto"] = [pair for pairs in of_kinds.values() for pair in pairs]
-        of_kind = of_kinds[self.plan.request.clipping_range]
-        return [(width, self.span * clipping_error) for width, clipping_error in of_kind]
-
-    @property
-    def _noise(self) -> float:
-        """Noise that is on average the least at a loss of 1, in value units."""
-        return self.span * self.facts.occupancy.n_cells / self.facts.occupancy.n_users
+            return 0.0
+        # At a loss of 0 only constants can be published.
+        sizes = self.facts.occupancy.n_cells, self.facts.occupancy.n_users
+        floor = noise_floor(self.span, *sizes, epsilon) if epsilon else math.inf
+        return min(floor / NARROWEST, self.span / 4.0)

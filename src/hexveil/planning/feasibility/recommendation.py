@@ -1,4 +1,4 @@
-"""Recommendation of grids: three runs, one grid for several value columns, advice in words.
+"""Recommendation of grids: three runs, and advice in words.
 
 Three runs are proposed for the privacy unit that was asked for: the finest, the most accurate, and
 one in between, over resolutions, timeslots and smallest numbers of users. All of them are usable:
@@ -7,15 +7,13 @@ their expected error is below that of one number for all cells
 weaker promise is never slipped in.
 
 Of grids with equally many cells or equal errors, as printed, the one of smaller hexagons and
-shorter slots is taken, so that a tie never leads to hexagons the size of a country. One grid for
-several value columns is as good as it is for the column that it serves worst.
+shorter slots is taken, so that a tie never leads to hexagons the size of a country.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
 from hexveil.model.cells import Cells
@@ -33,17 +31,15 @@ from hexveil.planning.feasibility.prediction import epsilon_needed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hexveil.model.cells import Labels
     from hexveil.model.public_metadata import Unit
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.planning.plan import Plan
 
 Choice = Literal["finest", "balanced", "accurate"]
 """Proposed grids: of most cells, of least error, and one in between."""
-JudgedT = TypeVar("JudgedT", "GridAssessment", "CommonGrid")
 
 
-def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
+def choose(runs: Iterable[GridAssessment]) -> dict[Choice, GridAssessment]:
     """Return the finest usable run, the most accurate, and one in between; perhaps all are one.
 
     Accuracy counts in tenths of the baseline error: of runs in the same tenth the one of most
@@ -79,7 +75,9 @@ def choose(runs: Iterable[JudgedT]) -> dict[Choice, JudgedT]:
     return {"finest": finest, "balanced": balanced, "accurate": accurate}
 
 
-def distinct(proposals: Mapping[Any, JudgedT]) -> Iterator[tuple[str, JudgedT]]:
+def distinct(
+    proposals: Mapping[Choice, GridAssessment],
+) -> Iterator[tuple[str, GridAssessment]]:
     """Yield each proposed run once, with the choices that it is."""
     for run in dict.fromkeys(proposals.values()):
         yield ", ".join(choice for choice, one in proposals.items() if one == run), run
@@ -108,63 +106,6 @@ def recommendation_text(
     )
     needed = f"needs epsilon {would.epsilon_needed:g}"
     return f"{sentence}; {would.description} ({would.cells:,} cells) {needed}."
-
-
-# ---- one grid for several value columns ----
-
-
-@dataclass(frozen=True, eq=False)
-class CommonGrid:
-    """A grid, assessed for each value column at its own part of ε.
-
-    Attributes
-    ----------
-    assessments : mapping of str to GridAssessment
-        By column; of one grid and privacy unit.
-    """
-
-    assessments: Mapping[str, GridAssessment]
-
-    @classmethod
-    def declared(cls, plans: Mapping[str, Any]) -> CommonGrid:
-        """Return the assessment of a declared grid for each value column."""
-        return cls({column: GridAssessment.on_paper(plan) for column, plan in plans.items()})
-
-    @property
-    def grid(self) -> Cells | Labels:
-        """The grid of all columns."""
-        return next(iter(self.assessments.values())).grid
-
-    @property
-    def cells(self) -> int:
-        """Cells of the column with the fewest."""
-        return min(offer.cells for offer in self.assessments.values())
-
-    @property
-    def relative_error(self) -> float:
-        """Largest predicted error over the columns, as a part of the baseline error."""
-        return max(offer.relative_error for offer in self.assessments.values())
-
-    predicted_error = relative_error
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether it is a map, and better than one constant, for every column."""
-        return all(offer.is_usable for offer in self.assessments.values())
-
-
-def common_grids(
-    tables: Mapping[str, Sequence[GridAssessment]],
-) -> list[CommonGrid]:
-    """Return the grids that were assessed for every value column, in their order.
-
-    Parameters
-    ----------
-    tables : mapping of str to sequence of GridAssessment
-        By column, of the same grids.
-    """
-    rows = zip(*tables.values(), strict=True)
-    return [CommonGrid(dict(zip(tables, of_grid, strict=True))) for of_grid in rows]
 
 
 # ---- advice for a grid that is too fine ----

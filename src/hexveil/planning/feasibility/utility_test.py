@@ -16,13 +16,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
-from hexveil.accounting.error_model import PRIOR_SHARE, ErrorModel, gaussian_noise_floor
-from hexveil.base.arrays import Floats
+from hexveil.accounting.error_model import PRIOR_SHARE
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction, to_positive_fraction
-from hexveil.model.occupancy import Occupancy
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, term_of
-from hexveil.theory import noise_floor
 
 
 @dataclass(frozen=True)
@@ -164,41 +161,3 @@ def small_map_factor(cells: int) -> float:
     # The median of 2k cells varies as that of 2k + 1, nearly.
     odd = max(cells, 2) // 2 * 2 + 1
     return math.sqrt(1.0 - 1.5 / odd)
-
-
-def assess_utility(
-    occupancy: Occupancy,
-    errors: ErrorModel,
-    span: Floats,
-    epsilon: float,
-    baseline_error: float,
-    square: float = 0.0,
-) -> UtilityAssessment:
-    """Return the assessment of a grid by the errors of one statistic.
-
-    Parameters
-    ----------
-    occupancy : Occupancy
-    errors : ErrorModel
-        Of the mean; of the variance where the mean is not published.
-    span : ndarray of float, shape (n_cells,)
-    epsilon : float
-        Requested privacy loss, for the noise floor.
-    baseline_error : float
-        Mean error of one constant, for the mean; scaled to the variance where that is judged.
-    square : float
-        Square of μ that may be spent under a δ, for its noise floor; 0 for a pure promise.
-    """
-    width = float(span.mean()) if span.size else 0.0
-    sizes = width, occupancy.n_cells, occupancy.n_users
-    if square:
-        floor = gaussian_noise_floor(*sizes, square)
-    else:
-        floor = noise_floor(*sizes, epsilon) if epsilon else 0.0
-    # The same share of U²/8 as of U/2: times U/4.
-    baseline = baseline_error if errors.name == "mean" else baseline_error * width / 4.0
-    cell_errors = errors.error
-    better = int((cell_errors < baseline).sum())
-    return UtilityAssessment(
-        occupancy.n_cells, occupancy.n_users, floor, float(cell_errors.mean()), baseline, better
-    )

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from hexveil.accounting.error_model import (
     ErrorModel,
     has_single_record,
 )
-from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.privacy_loss import VARIANCE_LATTICE
 from hexveil.accounting.promise import Promise
 from hexveil.base.arrays import Floats
@@ -38,7 +39,7 @@ from hexveil.base.rational import round_up
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
-from hexveil.planning.optimizers.user_factors import InverseScales
+from hexveil.planning.optimizers.user_factors import RatesAt
 from hexveil.planning.request import targets_of
 
 if TYPE_CHECKING:
@@ -136,57 +137,40 @@ def target_ratio(
     return float(worst.max() if problem.request.objective == "max" else worst.mean())
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorTargets:
-    """A target for each statistic.
+def rates_within(
+    shares: Mapping[str, Floats | float], occupancy: Occupancy, law: NoiseLaw, times: float = 1.0
+) -> RatesAt:
+    """Return the least rates that meet shares of a constant's errors, times a number near 1.
 
-    Attributes
-    ----------
-    mean, variance : ndarray of float, shape (n_cells,)
-        For bounds of width 1; infinity for a statistic that is not asked for.
-    law : NoiseLaw
+    Those that a constant meets stay as they are; any is met by the variance of one record.
     """
+    targets = np.full((2, occupancy.n_cells), np.inf)
+    for target, (name, largest) in zip(targets, MAX_CONSTANT_ERROR.items(), strict=True):
+        if name in shares:
+            met = np.greater_equal(shares[name], 1.0 - 2.0**-48)  # a constant's error, as rounded
+            times_share = np.multiply(shares[name], times)
+            target[:] = np.where(met, np.maximum(shares[name], 1.0), times_share) * largest
+    targets[1, has_single_record(occupancy)] = np.inf
+    return partial(least_rates, targets=targets, law=law)
 
-    mean: Floats
-    variance: Floats
-    law: NoiseLaw = LAPLACE
 
-    @classmethod
-    def of(
-        cls,
-        shares: Mapping[str, Floats | float],
-        occupancy: Occupancy,
-        law: NoiseLaw,
-        times: float = 1.0,
-    ) -> ErrorTargets:
-        """Return targets that are shares of a constant's errors, times a number near 1.
+def least_rates(remote: Floats, *, targets: Floats, law: NoiseLaw) -> Floats | None:
+    """Return the least rates that meet targets of mean and variance; None if none do.
 
-        Those that a constant meets stay as they are; any is met by the variance of one record.
-        """
-        targets = {name: np.full(occupancy.n_cells, np.inf) for name in MAX_CONSTANT_ERROR}
-        for name, share in shares.items():
-            met = np.greater_equal(share, 1.0 - 2.0**-48)  # a constant's error, as rounded
-            aimed = np.where(met, np.maximum(share, 1.0), np.multiply(share, times))
-            targets[name] = np.broadcast_to(aimed * MAX_CONSTANT_ERROR[name], occupancy.n_cells)
-        variance = np.where(has_single_record(occupancy), np.inf, targets["variance"])
-        return cls(targets["mean"], variance, law)
-
-    def rates(self, remote: Floats) -> InverseScales | None:
-        """Return the least rates that meet the targets; None if none do.
-
-        Both grow with every entry of `remote`, the share of each cell at the middle.
-        """
-        mean, variance = self._rate("mean", remote), self._rate("variance", remote)
-        return None if mean is None or variance is None else InverseScales(mean, variance)
-
-    def _rate(self, name: str, remote: Floats) -> Floats | None:
-        target: Floats = getattr(self, name)
+    They grow with every entry of `remote`, the share of each cell at the middle. Targets are for
+    bounds of width 1, shape (2, n_cells): infinity for a statistic that is not asked for.
+    """
+    rates = np.zeros_like(targets)
+    for rate, target, (name, largest) in zip(
+        rates, targets, MAX_CONSTANT_ERROR.items(), strict=True
+    ):
         # A target that a constant meets needs no noise, hence no loss.
-        live = target < MAX_CONSTANT_ERROR[name]
+        live = target < largest
         room = np.where(live, target - WORST_CASE_BIAS[name](remote), 1.0)
         if not (room > 0).all():
             return None
-        return np.where(live, self.law.mean_absolute / room, 0.0)
+        rate[live] = law.mean_absolute / room[live]
+    return rates
 
 
 # ---- the least loss ----

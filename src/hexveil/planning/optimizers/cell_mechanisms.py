@@ -27,15 +27,9 @@ from hexveil.mechanisms.looks.bounds import CellMechanisms
 from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PlannedCells
 from hexveil.mechanisms.single_cell import STUDY_SPAN, CellAllocation, CellMechanism, CellPlan
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
-from hexveil.planning.allocation import (
-    PlanAllocation,
-    PlanningProblem,
-    full_factors,
-)
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, full_factors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hexveil.base.arrays import Floats
 
 
@@ -45,6 +39,7 @@ FEWEST_TRIALS = 32
 MAX_TRIALS = 25_600
 """Simulated data sets of all cells together, unless the fewest of each are more: what a map is
 judged by is an average over its cells."""
+
 
 ROUNDING_MARGIN = 1 - Fraction(1, 2**30)
 """Keeps a sum of losses rounded up within the ε that was divided."""
@@ -57,16 +52,15 @@ def allocate_per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAlloca
     """Return the allocation at the largest common loss of a cell found, within ε for each user."""
     if int(problem.occupancy.cells_per_user.max()) == 1:
         # Nobody is in two cells: a cell's loss is that of its most exposed user.
-        return allocate_equal_split(problem, epsilon)
+        return allocate_at(problem, epsilon)
     cells = PerCell(_mechanism(problem)).allocate(map_problem(problem), epsilon)
     return _allocation(problem, cells, predicted_errors(cells))
 
 
-def allocate_equal_split(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
-    """Return the allocation at ε / (most cells of a user) (COMP Theorem II.3)."""
-    largest = int(problem.occupancy.cells_per_user.max())
+def allocate_at(problem: PlanningProblem, cell_epsilon: Fraction) -> PlanAllocation:
+    """Return the allocation at nearly this loss of each cell."""
     cells = PerCell(_mechanism(problem)).allocate_at(
-        map_problem(problem), epsilon * ROUNDING_MARGIN / largest
+        map_problem(problem), cell_epsilon * ROUNDING_MARGIN
     )
     return _allocation(problem, cells, predicted_errors(cells))
 
@@ -195,30 +189,19 @@ def digest(cells: PlannedCells) -> str:
     """Return the SHA-256 of all public numbers that decide draws, losses and estimates."""
     total = hashlib.sha256()
     for plan in cells.plans:
-        for number in _public_numbers(plan):
-            total.update(number)
+        total.update(json.dumps(_public_numbers(plan)).encode())
     return total.hexdigest()
 
 
-def _public_numbers(value: Any) -> Iterator[bytes]:  # noqa: ANN401  fields of any stage
-    """Yield a stage's fields as bytes, each with its kind, so that no two share them."""
+def _public_numbers(value: Any) -> Any:  # noqa: ANN401  fields of any stage
+    """Return a stage's fields as lists of texts, each with its kind, so that no two share them."""
     if isinstance(value, np.ndarray):
-        kind = "<f8" if value.dtype.kind == "f" else "<i8"
-        yield f"{kind}{value.shape};".encode()
-        yield np.ascontiguousarray(value, dtype=kind).tobytes()
-    elif dataclasses.is_dataclass(value):
-        yield f"{type(value).__name__}(".encode()
-        skipped = value.figures if isinstance(value, CellAllocation) else ()
-        for field in dataclasses.fields(value):
-            if field.name not in skipped:
-                yield f"{field.name}=".encode()
-                yield from _public_numbers(getattr(value, field.name))
-        yield b")"
-    elif isinstance(value, tuple):
-        yield f"{len(value)}(".encode()
-        for item in value:
-            yield from _public_numbers(item)
-    else:
+        return [value.dtype.kind, value.shape, value.tolist()]
+    if isinstance(value, tuple):
+        return [_public_numbers(item) for item in value]
+    if not dataclasses.is_dataclass(value):
         # Fractions and doubles have exact texts.
-        number = float(value) if isinstance(value, float) else value
-        yield json.dumps([type(number).__name__, str(number)]).encode()
+        return [type(value).__name__, str(value)]
+    skipped = value.figures if isinstance(value, CellAllocation) else ()
+    names = (field.name for field in dataclasses.fields(value) if field.name not in skipped)
+    return [type(value).__name__, {name: _public_numbers(getattr(value, name)) for name in names}]

@@ -29,17 +29,16 @@ from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.occupancy import Occupancy
-from hexveil.planning.allocation import PlanAllocation, PlanningProblem
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, full_factors
 from hexveil.planning.optimizers.calibration import (
     LARGEST_EPSILON,
-    ErrorTargets,
     fit_noise,
     least_allocation,
+    rates_within,
 )
-from hexveil.planning.optimizers.mean_error import ObjectiveWeights, minimize_mean_error
+from hexveil.planning.optimizers.mean_error import minimize_mean_error, objective_weights
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
-    InverseScales,
     JointSolution,
     RatesAt,
     SearchResult,
@@ -62,7 +61,7 @@ def allocate_within(problem: PlanningProblem, promise: Promise) -> PlanAllocatio
     exposure, loss = _clipping(problem), float(promise.amount) * SAFETY_MARGIN
     bound = None
     if problem.request.objective == "mean":
-        weights = ObjectiveWeights.of(problem.request, problem.span, problem.occupancy)
+        weights = objective_weights(problem.request, problem.span, problem.occupancy)
         solution = minimize_mean_error(exposure, weights, loss)
     else:
         result = _minimize_max_error(exposure, problem, loss)
@@ -90,7 +89,7 @@ def _minimize_max_error(
 
     def targets_at(error: float) -> RatesAt:
         shares = {name: error / unit[name] for name in noised}
-        return ErrorTargets.of(shares, occupancy, exposure.law).rates
+        return rates_within(shares, occupancy, exposure.law)
 
     return minimize_max_error(exposure, targets_at, loss, largest)
 
@@ -136,9 +135,9 @@ def _within(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
     try:
         promise = promised(epsilon, problem.request.delta)
     except InputError:  # so small an ε leaves nothing to measure with
-        zeros = np.zeros(problem.occupancy.n_cells)
-        constants = JointSolution(InverseScales(zeros, zeros), np.ones(problem.occupancy.n_users))
-        return bounded_rows(problem.occupancy, constants)
+        occupancy = problem.occupancy
+        rates = np.zeros((2, occupancy.n_cells))
+        return bounded_rows(occupancy, JointSolution(rates, full_factors(occupancy)))
     return allocate_within(problem.within(epsilon), promise)
 
 
@@ -146,7 +145,7 @@ def _aim(problem: PlanningProblem, targets: Mapping[str, Floats], times: float) 
     """Return the rates that meet the targets, times a number near 1."""
     constant = _constant_errors(problem)
     shares = {name: target / constant[name] for name, target in targets.items()}
-    return ErrorTargets.of(shares, problem.occupancy, problem.request.law, times).rates
+    return rates_within(shares, problem.occupancy, problem.request.law, times)
 
 
 def _clipping(problem: PlanningProblem) -> ClippingProblem:
@@ -172,16 +171,16 @@ def _few_digits(factor: Floats) -> Floats:
 
 def in_few_scales(exposure: ClippingProblem, joint: JointSolution, loss: float) -> JointSolution:
     """Return few noise scales for very many, and the factors that keep users within the loss."""
-    total, rates = exposure.occupancy.records_per_cell, joint.rates
-    live = rates.mean > 0
-    noise = np.divide(total, rates.mean, out=np.zeros_like(rates.mean), where=live)
+    total, (rate, variance) = exposure.occupancy.records_per_cell, joint.rates
+    live = rate > 0
+    noise = np.divide(total, rate, out=np.zeros_like(rate), where=live)
     quantized = quantize_noise_scales(noise)
     # The same object comes back where nothing was rounded.
     if quantized is noise:
         return joint
     mean = np.divide(total, quantized, out=np.zeros_like(quantized), where=live)
-    allocation = InverseScales(mean, rates.variance)
-    return JointSolution(allocation, exposure.largest_factors(allocation, loss))
+    rates = np.stack((mean, variance))
+    return JointSolution(rates, exposure.largest_factors(rates, loss))
 
 
 def quantize_noise_scales(noise: Floats, rounding: np.ufunc = np.rint) -> Floats:
@@ -222,7 +221,7 @@ def bounded_rows(
 
     Of very many scales of noise few are made: where targets must be met, by less noise.
     """
-    rates, largest = joint.rates, occupancy.largest_count
+    (mean, variance), largest = joint.rates, occupancy.largest_count
 
     def scale(rate: Floats) -> Floats:
         live = rate > 0
@@ -232,12 +231,12 @@ def bounded_rows(
 
     return PlanAllocation(
         mechanism="factors",
-        contribution_cap=np.where(rates.mean > 0, largest, 0),
+        contribution_cap=np.where(mean > 0, largest, 0),
         noise_scale_records=quantize_noise_scales(
-            scale(rates.mean) * occupancy.records_per_cell, rounding
+            scale(mean) * occupancy.records_per_cell, rounding
         ),
-        variance_cap=np.where(rates.variance > 0, largest, 0),
-        variance_noise=scale(rates.variance),
+        variance_cap=np.where(variance > 0, largest, 0),
+        variance_noise=scale(variance),
         contribution_factor=_few_digits(joint.factor),
         clipping=WithinBounds(),
         lower_bound=bound,

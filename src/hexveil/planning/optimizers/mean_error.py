@@ -19,7 +19,7 @@ rates are, factors and losses are computed from all pairs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from hexveil.base.arrays import Bools, Floats
 from hexveil.base.work_share import SEARCH, parts_of_work
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.optimizers.pair_sums import descend, fetch_sample, to_all_cells
-from hexveil.planning.optimizers.user_factors import ClippingProblem, InverseScales, JointSolution
+from hexveil.planning.optimizers.user_factors import ClippingProblem, JointSolution, Rates
 from hexveil.planning.request import Request
 
 CONSTANT_ROUNDS = 6
@@ -42,43 +42,29 @@ FEW_CELLS = {LAPLACE: 0, GAUSSIAN: 8}
 """Cells up to which searches also begin with single cells, and without them."""
 
 
-@dataclass(frozen=True, eq=False)
-class ObjectiveWeights:
-    """Weight of an error of 1, for bounds of width 1, in the average.
+CONSTANT_ERRORS = np.array([*MAX_CONSTANT_ERROR.values()])[:, None]
+"""Of mean and variance, for bounds of width 1."""
 
-    Attributes
-    ----------
-    mean, variance : ndarray of float, shape (n_cells,)
-        Zero for a statistic that is not asked for, and for the variance of one record, which is 0.
+
+def objective_weights(request: Request, span: Floats, occupancy: Occupancy) -> Floats:
+    """Return weights that make the sum of errors the average of `Plan.objective_errors`.
+
+    Of errors for bounds of width 1, shape (2, n_cells): 0 of a statistic that is not asked for, and
+    of the variance of one record, which is 0.
     """
+    weights, names = np.zeros((2, span.size)), request.noised
+    for power, (weight, name) in enumerate(zip(weights, MAX_CONSTANT_ERROR, strict=True), start=1):
+        if name in names:
+            weight[:] = span**power / span.size
+            if len(names) == 2:
+                weight[:] = 1.0 / (2.0 * span.size) / MAX_CONSTANT_ERROR[name]
+    weights[1, has_single_record(occupancy)] = 0.0
+    return weights
 
-    mean: Floats
-    variance: Floats
 
-    @classmethod
-    def of(cls, request: Request, span: Floats, occupancy: Occupancy) -> ObjectiveWeights:
-        """Return weights that make the sum of errors the average of `Plan.objective_errors`."""
-        names, cells, varies = request.noised, float(span.size), ~has_single_record(occupancy)
-        if len(names) == 2:
-            flat = np.ones(span.size) / (2.0 * cells)
-            return cls(
-                flat / MAX_CONSTANT_ERROR["mean"],
-                np.where(varies, flat / MAX_CONSTANT_ERROR["variance"], 0.0),
-            )
-        zero = np.zeros(span.size)
-        return cls(
-            span / cells if "mean" in names else zero,
-            np.where(varies, span**2 / cells, 0.0) if "variance" in names else zero,
-        )
-
-    def constant_error(self) -> float:
-        """Return the average error of constants alone."""
-        return float(
-            (
-                self.mean * MAX_CONSTANT_ERROR["mean"]
-                + self.variance * MAX_CONSTANT_ERROR["variance"]
-            ).sum()
-        )
+def constant_error(weights: Floats) -> float:
+    """Return the average error of constants alone."""
+    return float((weights * CONSTANT_ERRORS).sum(axis=0).sum())
 
 
 FULL_SEARCH = {"maxiter": 300}
@@ -89,10 +75,10 @@ DISTRIBUTED_SEARCH = {"maxiter": 12, "maxfun": 24, "maxls": 5}
 
 def minimize_mean_error(
     exposure: ClippingProblem,
-    weights: ObjectiveWeights,
+    weights: Floats,
     loss: float,
     effort: Mapping[str, int] = FULL_SEARCH,
-    begin: InverseScales | None = None,
+    begin: Rates | None = None,
 ) -> JointSolution:
     """Minimize the weighted sum of errors within a loss.
 
@@ -103,22 +89,20 @@ def minimize_mean_error(
     --------
     >>> from hexveil.model.occupancy import LocalOccupancy
     >>> crowd = ClippingProblem(LocalOccupancy.from_dense([[1, 1]] * 50), law=GAUSSIAN)
-    >>> means = ObjectiveWeights(np.full(2, 0.5), np.zeros(2))
+    >>> means = np.array([[0.5, 0.5], [0.0, 0.0]])
     >>> found = minimize_mean_error(crowd, means, 0.08)
-    >>> (1.0 / found.rates.mean).round(9)  # (1/50) √2 / √0.08
+    >>> (1.0 / found.rates[0]).round(9)  # (1/50) √2 / √0.08
     array([0.1, 0.1])
     """
     # Cells that are constants at the beginning stay so: deciding anew would cost all descents.
     if begin is not None:
-        live = np.stack((begin.mean > 0, begin.variance > 0))
         # Between constants alone there is nothing to descend.
-        if live.any():
-            begin = _descend(exposure, weights, loss, live, begin, effort)[1]
+        if begin.any():
+            begin = _descend(exposure, weights, loss, begin > 0, begin, effort)[1]
         return JointSolution(begin, exposure.largest_factors(begin, loss))
     if not exposure.shares.cheap:
         return _from_sample(exposure, weights, loss)
-    nothing = np.zeros(exposure.occupancy.n_cells)
-    best: tuple[float, InverseScales] = (weights.constant_error(), InverseScales(nothing, nothing))
+    best: tuple[float, Rates] = (constant_error(weights), np.zeros_like(weights))
     nobody = np.ones(exposure.occupancy.n_users)
     if not best[0]:  # constants miss nothing
         return JointSolution(best[1], nobody)
@@ -126,40 +110,31 @@ def minimize_mean_error(
         result = _descents(exposure, weights, loss, start, effort)
         best = min(best, result, key=lambda one: one[0])
     _, rates = best
-    return JointSolution(
-        rates, exposure.largest_factors(rates, loss) if rates.total.any() else nobody
-    )
+    return JointSolution(rates, exposure.largest_factors(rates, loss) if rates.any() else nobody)
 
 
-def _from_sample(
-    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float
-) -> JointSolution:
+def _from_sample(exposure: ClippingProblem, weights: Floats, loss: float) -> JointSolution:
     """Return the solution to which some users lead, and a few steps with all of them."""
     sample, cells, part = fetch_sample(exposure.occupancy)
-    weighed = ObjectiveWeights(weights.mean[cells], weights.variance[cells])
     of_sample = loss / part**exposure.law.power
     found = minimize_mean_error(
-        replace(exposure, occupancy=sample, span_quanta=None), weighed, of_sample
+        replace(exposure, occupancy=sample, span_quanta=None), weights[:, cells], of_sample
     ).rates
     n_cells = exposure.occupancy.n_cells
-    rates = InverseScales(
-        to_all_cells(found.mean, cells, n_cells), to_all_cells(found.variance, cells, n_cells)
-    )
+    rates = np.stack([to_all_cells(rate, cells, n_cells) for rate in found])
     if part == 1.0:
         return JointSolution(rates, exposure.largest_factors(rates, loss))
     return minimize_mean_error(exposure, weights, loss, DISTRIBUTED_SEARCH, rates)
 
 
-def _starts(
-    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float
-) -> Iterator[InverseScales]:
+def _starts(exposure: ClippingProblem, weights: Floats, loss: float) -> Iterator[Rates]:
     """Yield rates at which a typical user's loss is the one allowed; constants have a rate of 0.
 
     All numbers begin with noise; of two statistics also either alone, of few cells also all but one
     or one. Between constants and noise lies a barrier, which matters where little can be said at
     all: in logarithms no rate reaches 0.
     """
-    everywhere = np.stack((weights.mean > 0, weights.variance > 0)).astype(np.float64)
+    everywhere = (weights > 0).astype(np.float64)
     n_cells = everywhere.shape[1]
     rows = [row for row in np.eye(2)[:, :, None] * everywhere if row.any()]
     live = [everywhere, *(rows if len(rows) > 1 else ())]
@@ -169,23 +144,23 @@ def _starts(
     everybody = np.ones(exposure.occupancy.n_users)
     for indicator in live:
         if indicator.any():
-            losses = exposure.losses(InverseScales(*indicator), everybody)
+            losses = exposure.losses(indicator, everybody)
             quantiles = np.quantile(losses[losses > 0], START_QUANTILES[exposure.law])
             for typical in np.unique(quantiles).tolist():
                 # Most users are then not clipped, and a descent moves freely from there.
-                yield InverseScales(*indicator * (loss / typical) ** (1.0 / exposure.law.power))
+                yield indicator * (loss / typical) ** (1.0 / exposure.law.power)
 
 
 def _descents(
     exposure: ClippingProblem,
-    weights: ObjectiveWeights,
+    weights: Floats,
     loss: float,
-    start: InverseScales,
+    start: Rates,
     effort: Mapping[str, int],
-) -> tuple[float, InverseScales]:
+) -> tuple[float, Rates]:
     """Return the least error found, making cells constants that would do better so."""
-    best: tuple[float, InverseScales] | None = None
-    live = np.stack((start.mean > 0, start.variance > 0))
+    best: tuple[float, Rates] | None = None
+    live = start > 0
     for _ in parts_of_work(SEARCH, range(CONSTANT_ROUNDS)):
         results = _descend(exposure, weights, loss, live, start, effort)
         best = results if best is None else min(best, results, key=lambda one: one[0])
@@ -200,31 +175,31 @@ def _descents(
 
 def _descend(
     exposure: ClippingProblem,
-    weights: ObjectiveWeights,
+    weights: Floats,
     loss: float,
     live: Bools,
-    start: InverseScales,
+    start: Rates,
     effort: Mapping[str, int],
-) -> tuple[float, InverseScales]:
+) -> tuple[float, Rates]:
     """Return the error that L-BFGS finds, and the rates there."""
 
-    def unpack(logs: Floats) -> InverseScales:
-        rate = np.zeros(live.shape)
-        rate[live] = np.exp(logs)
-        return InverseScales(*rate)
+    def unpack(logs: Floats) -> Rates:
+        rates = np.zeros(live.shape)
+        rates[live] = np.exp(logs)
+        return rates
 
     def value(logs: Floats) -> tuple[float, Floats]:
         error, slope = error_and_slope(exposure, weights, loss, unpack(logs))
         return error, slope[live] * np.exp(logs)
 
     # Logarithms keep rates positive, and their slopes of one size over many orders.
-    begin = np.log(np.maximum(np.stack((start.mean, start.variance))[live], 1e-12))
+    begin = np.log(np.maximum(start[live], 1e-12))
     found, error = descend(value, begin, LOG_SCALE_RANGE, **effort)
     return error, unpack(found)
 
 
 def error_and_slope(
-    exposure: ClippingProblem, weights: ObjectiveWeights, loss: float, rates: InverseScales
+    exposure: ClippingProblem, weights: Floats, loss: float, rates: Rates
 ) -> tuple[float, Floats]:
     """Return the weighed error of these rates and its slope in them, shape (2, n_cells)."""
     factor = exposure.largest_factors(rates, loss)
@@ -233,66 +208,48 @@ def error_and_slope(
     multiplier = loss_multipliers(exposure, weights, rates, factor, factor < 1.0, clipped)
     # Users who are not clipped have a multiplier of 0: more noise for them changes no bias.
     pushed = exposure.marginal_sums(rates, multiplier, factor)
-    size = exposure.law.mean_absolute
-    slope = [
-        sums - np.divide(size * w, r**2, out=np.zeros_like(r), where=r > 0)
-        for w, r, sums in zip(
-            (weights.mean, weights.variance), (rates.mean, rates.variance), pushed, strict=True
-        )
-    ]
-    return float(error), np.stack(slope)
+    gained = exposure.law.mean_absolute * weights
+    slope = pushed - np.divide(gained, rates**2, out=np.zeros_like(rates), where=rates > 0)
+    return float(error), slope
 
 
-def cell_errors(rates: InverseScales, clipped: Floats, law: NoiseLaw) -> Floats:
+def cell_errors(rates: Rates, clipped: Floats, law: NoiseLaw) -> Floats:
     """Return the error of both statistics of each cell for bounds of width 1, shape (2, n_cells).
 
     Infinity where there is no noise.
     """
-    return np.stack(
-        [
-            WORST_CASE_BIAS[name](clipped)
-            + np.divide(law.mean_absolute, r, out=np.full_like(r, np.inf), where=r > 0)
-            for name, r in (("mean", rates.mean), ("variance", rates.variance))
-        ]
-    )
+    biases = np.stack([WORST_CASE_BIAS[name](clipped) for name in MAX_CONSTANT_ERROR])
+    noise = np.divide(law.mean_absolute, rates, out=np.full_like(rates, np.inf), where=rates > 0)
+    return np.asarray(biases + noise)
 
 
-def weighted_errors(
-    weights: ObjectiveWeights, rates: InverseScales, clipped: Floats, law: NoiseLaw
-) -> Floats:
+def weighted_errors(weights: Floats, rates: Rates, clipped: Floats, law: NoiseLaw) -> Floats:
     """Return the weighed error of each cell."""
-    errors, total = (
-        cell_errors(rates, clipped, law),
-        np.zeros(clipped.size),
-    )
-    for name, w, error in zip(
-        MAX_CONSTANT_ERROR, (weights.mean, weights.variance), errors, strict=True
-    ):
-        total += w * np.where(np.isfinite(error), error, MAX_CONSTANT_ERROR[name])
-    return total
+    errors = cell_errors(rates, clipped, law)
+    missed = np.where(np.isfinite(errors), errors, CONSTANT_ERRORS)
+    return np.asarray((weights * missed).sum(axis=0))
 
 
 def loss_multipliers(
     exposure: ClippingProblem,
-    weights: ObjectiveWeights,
-    rates: InverseScales,
+    weights: Floats,
+    rates: Rates,
     factor: Floats,
     held: Bools,
     clipped: Floats,
 ) -> Floats:
     """Return how much the weighed error falls per loss that a user who is held is allowed more."""
-    steep = np.where(rates.mean > 0, weights.mean / 2.0, 0.0)
-    if rates.variance.any():
+    steep = np.where(rates[0] > 0, weights[0] / 2.0, 0.0)
+    if rates[1].any():
         remaining = np.maximum(1.0 - 2.0 * clipped, 0.0)
         # The bias of a variance bends: its slope falls with what is clipped already.
-        steep += np.where(rates.variance > 0, weights.variance * remaining / 2.0, 0.0)
+        steep += np.where(rates[1] > 0, weights[1] * remaining / 2.0, 0.0)
     gain = exposure.shares.per_user(steep)
     cost = exposure.loss_slope(rates, factor)
     return np.divide(gain, cost, out=np.zeros_like(gain), where=held & (cost > 0))
 
 
-def _worse(exposure: ClippingProblem, rates: InverseScales, loss: float, live: Bools) -> Bools:
+def _worse(exposure: ClippingProblem, rates: Rates, loss: float, live: Bools) -> Bools:
     """Return the statistics of cells with a larger error than a constant."""
     clipped = exposure.clipped_share(exposure.largest_factors(rates, loss))
-    constants = np.array(list(MAX_CONSTANT_ERROR.values()))[:, None]
-    return live & (cell_errors(rates, clipped, exposure.law) >= constants)
+    return live & (cell_errors(rates, clipped, exposure.law) >= CONSTANT_ERRORS)

@@ -18,12 +18,13 @@ import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS
 from hexveil.planning.optimizers.mean_error import (
-    ObjectiveWeights,
+    constant_error,
     loss_multipliers,
+    objective_weights,
     weighted_errors,
 )
 from hexveil.planning.optimizers.pair_sums import descend
-from hexveil.planning.optimizers.user_factors import PROOF_MARGIN, ClippingProblem, InverseScales
+from hexveil.planning.optimizers.user_factors import PROOF_MARGIN, ClippingProblem, Rates
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats, Ints
@@ -51,18 +52,14 @@ def compute_mean_error_bound(
     problem: PlanningProblem, allocation: PlanAllocation, epsilon: float
 ) -> float:
     """Return a lower bound on the mean error of every plan of the joint plan's class."""
-    noise = allocation.mean_noise(problem), allocation.variance_noise
+    noise = np.stack((allocation.mean_noise(problem), allocation.variance_noise))
     return mean_error_lower_bound(
         ClippingProblem(problem.occupancy),
-        ObjectiveWeights.of(problem.request, problem.span, problem.occupancy),
+        objective_weights(problem.request, problem.span, problem.occupancy),
         epsilon,
-        InverseScales(*map(_inverse, noise)),
+        np.divide(1.0, noise, out=np.zeros_like(noise), where=noise > 0),
         allocation.contribution_factor,
     )
-
-
-def _inverse(noise: Floats) -> Floats:
-    return np.divide(1.0, noise, out=np.zeros_like(noise), where=noise > 0)
 
 
 # ---- of rates ----
@@ -70,9 +67,9 @@ def _inverse(noise: Floats) -> Floats:
 
 def mean_error_lower_bound(
     exposure: ClippingProblem,
-    weights: ObjectiveWeights,
+    weights: Floats,
     loss: float,
-    rates: InverseScales,
+    rates: Rates,
     factor: Floats,
 ) -> float:
     """Return a lower bound on the error of every plan within the loss, from a good plan's rates.
@@ -80,19 +77,20 @@ def mean_error_lower_bound(
     Any multipliers give a bound; they are raised where the cheapest answer of the cells loses more
     than is allowed, and lowered where it loses less.
     """
-    if not loss or not weights.constant_error():
-        return weights.constant_error() * PROOF_MARGIN  # only constants cost nothing
+    largest = constant_error(weights)
+    if not loss or not largest:
+        return largest * PROOF_MARGIN  # only constants cost nothing
     multipliers = (factor < 1.0) | (exposure.losses(rates, factor) >= BINDING_SHARE * loss)
     clipped = exposure.clipped_share(factor)
     multiplier = loss_multipliers(exposure, weights, rates, factor, multipliers, clipped)
     if not multiplier.any():  # constants alone: everybody might be held
         everybody = exposure.occupancy.n_users
-        multiplier = np.full(everybody, weights.constant_error() / (loss * everybody))
+        multiplier = np.full(everybody, largest / (loss * everybody))
     # Where noise is all of the error, the best multipliers weigh the loss as much as the error.
     worth = float(weighted_errors(weights, rates, clipped, exposure.law).sum())
     multiplier = multiplier * min(1.0, worth / (loss * float(multiplier.sum())))
     first = np.maximum(multiplier, multiplier.max() / 100.0)
-    scale = STEEPNESS / weights.constant_error()
+    scale = STEEPNESS / largest
 
     def below(root: Floats, temperature: float) -> tuple[float, Floats]:
         """Return the bound and its slope in the roots of multipliers, with signs turned."""
@@ -115,7 +113,7 @@ def mean_error_lower_bound(
 
 
 def _answer(
-    exposure: ClippingProblem, weights: ObjectiveWeights, multiplier: Floats, temperature: float
+    exposure: ClippingProblem, weights: Floats, multiplier: Floats, temperature: float
 ) -> tuple[float, Floats]:
     """Return the least weighted error plus price of cells, and each user's loss in them.
 
@@ -131,18 +129,17 @@ def _answer(
         rows, start = slice(start[0], start[-1]), start - start[0]
         user, share = occupancy.user[rows], exposure.share[rows]
         price, pair_losses = multiplier[user], np.zeros(user.size)
-        if (weight := weights.mean[cells]).any():
-            order = start, _by_price(price, start)
-            smallest, x = _least(weight, price, share, order, "mean", temperature)
-            total += smallest
-            pair_losses += x
-        if (weight := weights.variance[cells]).any():
-            curved = 1.0 - share
-            price *= curved
-            order = start, _by_price(price, start)
-            smallest, x = _least(weight, price, share, order, "variance", temperature)
-            total += smallest
-            pair_losses += x * curved
+        # A share moves a variance by less: its spread.
+        for (name, curve), weight in zip(
+            (("mean", np.ones_like(share)), ("variance", 1.0 - share)),
+            weights[:, cells],
+            strict=True,
+        ):
+            if weight.any():
+                order = start, _by_price(price * curve, start)
+                smallest, x = _least(weight, price * curve, share, order, name, temperature)
+                total += smallest
+                pair_losses += x * curve
         losses += np.bincount(user, weights=pair_losses, minlength=losses.size)
     return total, losses
 

@@ -22,6 +22,7 @@ is above is put at the middle, not dropped.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import partial
 
@@ -33,7 +34,7 @@ from hexveil.accounting.privacy_loss import threshold_shares, unsuppressed_cells
 from hexveil.accounting.sensitivity import variance_sensitivity_bound, variance_share
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.rational import ULP, round_up
+from hexveil.base.rational import ULP
 from hexveil.mechanisms import ThresholdMechanism
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.occupancy import Occupancy
@@ -46,99 +47,34 @@ ROUNDING_MARGIN = 1 - Fraction(1, 2**40)
 """Keeps a loss rounded up within the ε it was solved for, and a rank inside its open range."""
 
 
-def allocate_equal_split(
-    occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
-) -> PlanAllocation:
-    """Return the rows at ε' = ε / (most cells of a user) (COMP Theorem II.3)."""
-    largest = int(occupancy.cells_per_user.max())
-    return allocate_at(occupancy, epsilon * ROUNDING_MARGIN / largest, mechanism)
-
-
-def allocate_per_cell(
-    occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
-) -> PlanAllocation:
-    """Return the allocation at the largest common ε' with an exact loss within ε."""
-    return allocate_at(occupancy, largest_cell_epsilon(occupancy, epsilon, mechanism), mechanism)
-
-
-def allocate_at(
-    occupancy: Occupancy, cell_epsilon: Fraction, mechanism: ThresholdMechanism
-) -> PlanAllocation:
-    """Return the rows of all cells planned alone at loss `cell_epsilon`."""
-    capped = occupancy.kth_largest(mechanism.rank(cell_epsilon))
-    distinct, which = np.unique(capped, return_inverse=True)
-    # Exact division per distinct cap: a double quotient could be below t / ε.
-    noise = np.array([round_up(int(t) / cell_epsilon) for t in distinct], dtype=np.float64)
-    nothing = np.zeros(occupancy.n_cells)
-    return PlanAllocation(
-        mechanism=mechanism.name,
-        contribution_cap=capped,
-        noise_scale_records=noise[which],
-        variance_cap=nothing.astype(np.int64),
-        variance_noise=nothing,
-        contribution_factor=full_factors(occupancy),
-        clipping=WithinBounds(),
-        cell_epsilon=cell_epsilon,
-    )
-
-
 def largest_cell_epsilon(
     occupancy: Occupancy, epsilon: Fraction, mechanism: ThresholdMechanism
 ) -> Fraction:
     """Return the largest common ε' at which no user loses more than ε.
 
-    Ranks are tried from the smallest. A block of ranks k..k+j is skipped when even the cells that
-    have k+j users, at the thresholds of rank k, lose too much at the block's smallest ε'.
+    Smaller ranks have larger ε', so that the first that fits is the best. Ranks up to one of which
+    M_l over the cells that have so many users is too large already are passed over.
 
     Raises
     ------
     InputError
         If the mechanism has no rank that fits.
     """
-    rank, step = 1, 1
+    rank = 1
     # Beyond the most users of a cell every threshold is 0, and larger ranks change nothing.
-    previous = int(occupancy.users_per_cell.max()) + 1
-    while rank <= previous:
-        reach = mechanism.epsilon_range(rank)
-        if reach is None:
-            break
-        # Smaller ranks have larger ε', so that the first that fits is the best.
-        best = _best_in_range(occupancy, epsilon, rank, reach)
-        if best is not None:
+    final = int(occupancy.users_per_cell.max()) + 1
+    while rank <= final and (reach := mechanism.epsilon_range(rank)) is not None:
+        (low, high), weight = reach, max_relative_loss(occupancy, rank, rank)
+        best = epsilon * ROUNDING_MARGIN / Fraction(weight) if weight else high
+        if best is None:  # nobody loses anything at any ε': any will do
+            return epsilon
+        best = best if high is None else min(best, high * ROUNDING_MARGIN)
+        if best >= low:
             return best
-        rank, step = _skip(occupancy, epsilon, rank, step, mechanism)
+        jump = min(mechanism.rank(epsilon / Fraction(weight)), final)
+        sure = Fraction(max_relative_loss(occupancy, rank, jump))
+        rank = max(rank + 1, min(jump, mechanism.rank(epsilon / sure)) if sure else 0)
     raise InputError(f"{mechanism.name} has no plan for this occupancy within epsilon.")
-
-
-def _best_in_range(
-    occupancy: Occupancy, epsilon: Fraction, rank: int, reach: tuple[Fraction, Fraction | None]
-) -> Fraction | None:
-    """Return the largest ε' of this rank that fits, or None."""
-    low, high = reach
-    weight = max_relative_loss(occupancy, rank, rank)
-    best = epsilon * ROUNDING_MARGIN / Fraction(weight) if weight else high
-    if best is None:  # nobody loses anything at any ε': any will do
-        return epsilon
-    if high is not None:
-        best = min(best, high * ROUNDING_MARGIN)
-    return best if best >= low else None
-
-
-def _skip(
-    occupancy: Occupancy, epsilon: Fraction, rank: int, step: int, mechanism: ThresholdMechanism
-) -> tuple[int, int]:
-    """Return the next rank to try and the next step length."""
-    while step > 1:
-        reach = mechanism.epsilon_range(rank + step)
-        if (
-            reach is not None
-            and max_relative_loss(occupancy, rank, rank + step) * reach[0] > epsilon
-        ):
-            # Bounds of blocks are cheap beside exact exposures, so that blocks grow while they
-            # hold.
-            return rank + step + 1, step * 2
-        step //= 2
-    return rank + 1, 2
 
 
 def max_relative_loss(occupancy: Occupancy, rank: int, users: int) -> float:
@@ -183,7 +119,7 @@ def allocate_independently(
     share = np.where(
         ~has_single_record(occupancy) | (not mean), _share(request, span, sensitivity, varied), 1.0
     )
-    loss = float(cell_epsilon)
+    loss = math.nextafter(float(cell_epsilon), 0.0)
     none = np.zeros(occupancy.n_cells)
     return PlanAllocation(
         mechanism=request.mechanism.name if suppressed is None else "CLIP-USER",

@@ -40,23 +40,9 @@ from hexveil.base.work_share import SEARCH, tell_share
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.planning.optimizers.pair_sums import ShareSums, share_sums
 
-
-@dataclass(frozen=True, eq=False)
-class InverseScales:
-    """1 / noise scale of each cell, for bounds of width 1; 0 where there is no noise.
-
-    Attributes
-    ----------
-    mean, variance : ndarray of float, shape (n_cells,)
-    """
-
-    mean: Floats
-    variance: Floats
-
-    @property
-    def total(self) -> Floats:
-        """Sum of both: the cost to a user of small share, per share."""
-        return np.asarray(self.mean + self.variance)
+Rates: TypeAlias = Floats
+"""1 / noise scale of mean and variance of each cell, for bounds of width 1, shape (2, n_cells); 0
+where there is no noise. Errors, weights and targets of both have the same shape."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,55 +97,52 @@ class ClippingProblem:
             np.maximum(clipped / occupancy.records_per_cell, self.clipped_share(factor))
         )
 
-    def losses(self, rates: InverseScales, factor: Floats) -> Floats:
+    def losses(self, rates: Rates, factor: Floats) -> Floats:
         """Return the loss of each user, not rounded; the plan itself rounds up."""
         if self.is_gaussian:
             return factor**2 * self._squares(rates)
         return self.occupancy.map_users(self._at(contributions.loss_at, rates, factor))
 
-    def _squares(self, rates: InverseScales) -> Floats:
+    def _squares(self, rates: Rates) -> Floats:
         """Return the square of μ of each user at factor 1."""
-        return self.shares.per_user(rates.mean**2 + rates.variance**2, 2)
+        return self.shares.per_user((rates**2).sum(axis=0), 2)
 
     def _at(
-        self, work: Callable[..., Floats], rates: InverseScales, factor: Floats
+        self, work: Callable[..., Floats], rates: Rates, factor: Floats
     ) -> Callable[[Pairs], Floats]:
         """Return a function of pairs at these rates and factors."""
-        total = self.occupancy.records_per_cell
-        return partial(work, total=total, mean=rates.mean, variance=rates.variance, factor=factor)
+        total, (mean, variance) = self.occupancy.records_per_cell, rates
+        return partial(work, total=total, mean=mean, variance=variance, factor=factor)
 
-    def marginal_sums(
-        self, rates: InverseScales, weight: Floats, factor: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return how the weighed sum of users' losses rises with both rates of each cell.
+    def marginal_sums(self, rates: Rates, weight: Floats, factor: Floats) -> Floats:
+        """Return how the weighed sum of users' losses rises with each rate, shape (2, n_cells).
 
         Under Laplace noise the sums over its users of the weight times x, and times spread(x).
         """
         if self.is_gaussian:
-            squares = self.shares.per_cell(2.0 * weight * factor**2, 2)
-            return rates.mean * squares, rates.variance * squares
+            return np.asarray(rates * self.shares.per_cell(2.0 * weight * factor**2, 2))
         mean = self.shares.per_cell(weight * factor)
         # Without noise for variances nothing goes down their slope.
-        if not rates.variance.any():
-            return mean, np.zeros_like(mean)
+        if not rates[1].any():
+            return np.stack((mean, np.zeros_like(mean)))
         bent = self.shares.per_cell(weight * factor**2, 2)
         cell, user, x = self._majorities(factor)
         margin = np.bincount(cell, weights=weight[user] * (x - 0.5) ** 2, minlength=mean.size)
-        return mean, np.asarray(mean - bent + margin)
+        return np.stack((mean, mean - bent + margin))
 
-    def loss_slope(self, rates: InverseScales, factor: Floats) -> Floats:
+    def loss_slope(self, rates: Rates, factor: Floats) -> Floats:
         """Return how fast each user's loss grows with its factor."""
         if self.is_gaussian:
             return 2.0 * factor * self._squares(rates)
-        flat = self.shares.per_user(rates.total)
-        if not rates.variance.any():
+        flat, variance = self.shares.per_user(rates.sum(axis=0)), rates[1]
+        if not variance.any():
             return flat
         cell, user, x = self._majorities(factor)
-        margin = self._large[2] * rates.variance[cell] * (2.0 * x - 1.0)
+        margin = self._large[2] * variance[cell] * (2.0 * x - 1.0)
         large = np.bincount(user, weights=margin, minlength=flat.size)
-        return np.asarray(flat - 2.0 * factor * self.shares.per_user(rates.variance, 2) + large)
+        return np.asarray(flat - 2.0 * factor * self.shares.per_user(variance, 2) + large)
 
-    def largest_factors(self, rates: InverseScales, loss: float, *, least: bool = False) -> Floats:
+    def largest_factors(self, rates: Rates, loss: float, *, least: bool = False) -> Floats:
         """Return each user's largest factor, at most 1, with a loss of at most `loss`.
 
         Under Laplace noise, for x <= 1/2 in all its cells, the loss is A f - B f², solved exactly;
@@ -169,19 +152,19 @@ class ClippingProblem:
         if self.is_gaussian:
             norms, limit = np.sqrt(self._squares(rates)), math.sqrt(loss)
             return np.where(norms > limit, limit / np.maximum(norms, 1e-300), 1.0)
-        linear = self.shares.per_user(rates.total)
-        if not rates.variance.any():
+        linear, variance = self.shares.per_user(rates.sum(axis=0)), rates[1]
+        if not variance.any():
             return np.minimum(
                 1.0, np.divide(loss, linear, out=np.ones_like(linear), where=linear > 0)
             )
-        bent = self.shares.per_user(rates.variance, 2)
+        bent = self.shares.per_user(variance, 2)
         # 2 L / (A + √(A² - 4 B L)) is the smaller root without the cancellation of A - √.
         down = linear + np.sqrt(np.maximum(linear**2 - 4.0 * bent * loss, 0.0))
         solved = np.divide(2.0 * loss, down, out=np.ones_like(down), where=down > 0)
         # A - B is the loss at factor 1: whoever is within it is not clipped.
         factor = np.where(linear - bent <= loss, 1.0, np.minimum(solved, 1.0))
         # Only a majority user leaves the parabola, and only where a variance is published.
-        if not (rates.variance[self._large[0]] > 0).any():
+        if not variance[self._large[0]].any():
             return factor
         halved = partial(contributions.bisect_factors, loss=loss, lower_bound=least)
         return self.occupancy.map_users(self._at(halved, rates, factor))
@@ -203,7 +186,7 @@ class ClippingProblem:
 
 # ---- least noise, least loss, least error ----
 
-RatesAt: TypeAlias = Callable[[Floats], InverseScales | None]
+RatesAt: TypeAlias = Callable[[Floats], Rates | None]
 """The least rates that meet some targets, by the share of each cell at the middle; None if none do.
 They grow with every share."""
 MAX_ITERATIONS = 20_000
@@ -224,11 +207,11 @@ class JointSolution:
 
     Attributes
     ----------
-    rates : InverseScales
+    rates : ndarray of float, shape (2, n_cells)
     factor : ndarray of float, shape (n_users,)
     """
 
-    rates: InverseScales
+    rates: Rates
     factor: Floats
 
 
@@ -285,7 +268,7 @@ def minimize_max_error(
     largest : float
     """
     rates = targets_at(largest)(np.zeros(exposure.occupancy.n_cells))
-    if rates is None or rates.total.any():
+    if rates is None or rates.any():
         raise ValueError("constants must meet the largest targets")
     return _minimized(
         JointSolution(rates, np.ones(exposure.occupancy.n_users)),
@@ -298,7 +281,7 @@ def minimize_max_error(
 def _minimized(
     solution: JointSolution,
     value: float,
-    tried: Callable[[float, InverseScales], JointSolution | None],
+    tried: Callable[[float, Rates], JointSolution | None],
     impossible: Callable[[float], bool],
 ) -> SearchResult:
     """Return the smallest value that works, to `SEARCH_TOLERANCE`, and one that is impossible.
@@ -329,7 +312,7 @@ def _minimized(
 
 
 def minimize_noise(
-    exposure: ClippingProblem, targets: RatesAt, loss: float, start: InverseScales
+    exposure: ClippingProblem, targets: RatesAt, loss: float, start: Rates
 ) -> JointSolution | None:
     """Return the plan with the least noise in every cell at a loss; None if none was found.
 
@@ -342,14 +325,10 @@ def minimize_noise(
         if new is None:
             return None
         # Larger rates never follow from smaller ones, so that the first that suffice are the least.
-        if (new.mean <= rates.mean * (1 + CONVERGENCE_TOLERANCE)).all() and (
-            new.variance <= rates.variance * (1 + CONVERGENCE_TOLERANCE)
-        ).all():
+        if (new <= rates * (1 + CONVERGENCE_TOLERANCE)).all():
             return JointSolution(new, factor)
         # The maximum keeps the iteration monotone where rounding would let it go back.
-        rates = InverseScales(
-            np.maximum(rates.mean, new.mean), np.maximum(rates.variance, new.variance)
-        )
+        rates = np.maximum(rates, new)
     # Slow convergence is no proof: the search goes on above, the certificate does not count it.
     return None
 

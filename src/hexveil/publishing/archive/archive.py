@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ import pyarrow.parquet
 from hexveil.base import atomic_files, scratch
 from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
 from hexveil.learning.remembering import MOST_DAYS
-from hexveil.publishing import receipt
+from hexveil.publishing import receipt, signing
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
@@ -43,7 +43,6 @@ from hexveil.publishing.archive.archive_listing import (
     ArchiveFiles,
     CurrentRelease,
     LedgerPosition,
-    list_damage,
     open_file_system,
     to_json,
 )
@@ -184,32 +183,27 @@ class Archive(ArchiveFiles):
         signer : SigningKey, optional
             The key that must have signed the folder.
         """
-        read = partial(self.read, release.path, limit=math.inf)
         with self._translate_errors():
-            return tuple(dict.fromkeys(list_damage(read, signer)))
+            own = self.read(release.path, receipt.NAME, limit=math.inf)
+            checksums = receipt.parse_checksums(own)
+            if checksums is None:
+                return (f"{receipt.NAME} {'is missing' if own is None else 'was changed'}",)
+            found = {
+                name: self._digest(release, name) for name in (*sorted(checksums), signing.NAME)
+            }
+        expected = dict(checksums)
+        if signer is not None:
+            all_files = checksums | {receipt.NAME: sha256(own or b"").hexdigest()}
+            expected[signing.NAME] = sha256(signer.signature_text(all_files).encode()).hexdigest()
+        return tuple(
+            f"{name} {'is missing' if found[name] is None else 'was changed'}"
+            for name, checksum in expected.items()
+            if found[name] != checksum
+        )
 
-    def restore(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
-        """Write a release anew in place of its folder, which is damaged.
-
-        On a disk the new folder is complete before the old one is renamed; a crash in between
-        leaves none, and the next run writes it. `write` gets the name of a new local folder.
-        """
-        if not self.local:
-            with self._translate_errors():
-                if self.is_complete(release):
-                    self.files.delete_file(self.full(release.path, receipt.NAME))
-            self._upload_release(release, write)
-            return
-        place = Path(self.full(release.path))
-        new, old = atomic_files.temporary_name(place), atomic_files.temporary_name(place)
-        # Written before the lock: drawing files takes long, and other days may be published
-        # meanwhile.
-        write(new)
-        with self._translate_errors(), self.locked():
-            place.rename(old)
-            new.rename(place)
-            atomic_files.fsync(place.parent)
-        shutil.rmtree(old, ignore_errors=True)
+    def _digest(self, release: CurrentRelease, name: str) -> str | None:
+        content = self.read(release.path, name, limit=math.inf)
+        return None if content is None else sha256(content).hexdigest()
 
     def check(self, release: CurrentRelease) -> None:
         """Refuse a place where a release cannot be written, before anything is spent.
@@ -237,24 +231,44 @@ class Archive(ArchiveFiles):
         `write` gets the name of a new local folder and writes the release there.
         """
         if self.local:
-            self._write_locally(release, write)
-        elif not self.is_complete(release):
-            self._upload_release(release, write)
-
-    def _write_locally(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
-        # Leftovers of all days are removed: a stopped day may never be requested again.
-        for folder in (Path(self.root), *Path(self.root).glob("*/")):
-            atomic_files.remove_stale(folder)
+            # Leftovers of all days are removed: a stopped day may never be requested again.
+            for folder in (Path(self.root), *Path(self.root).glob("*/")):
+                atomic_files.remove_stale(folder)
         if self.is_complete(release):
+            return
+        try:
+            self.restore(release, write)
+        except HexveilError:
+            if not self.is_complete(release):  # else another process was faster
+                raise
+
+    def restore(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
+        """Write a release in place of its folder, which is damaged or is not there.
+
+        On a disk the new folder is complete before the old one is renamed; a crash in between
+        leaves none, and the next run writes it. `write` gets the name of a new local folder.
+        """
+        if not self.local:
+            with self._translate_errors():
+                if self.is_complete(release):
+                    self.files.delete_file(self.full(release.path, receipt.NAME))
+            self._upload_release(release, write)
             return
         place = Path(self.full(release.path))
         with self._translate_errors():
             place.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        if not place.exists():
             write(place)
-        except HexveilError:
-            if not self.is_complete(release):  # else another process was faster
-                raise
+            return
+        new, old = atomic_files.temporary_name(place), atomic_files.temporary_name(place)
+        # Written before the lock: drawing files takes long, and other days may be published
+        # meanwhile.
+        write(new)
+        with self._translate_errors(), self.locked():
+            place.rename(old)
+            new.rename(place)
+            atomic_files.fsync(place.parent)
+        shutil.rmtree(old, ignore_errors=True)
 
     def _upload_release(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         """Upload a release, file by file."""

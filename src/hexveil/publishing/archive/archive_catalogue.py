@@ -2,12 +2,10 @@
 
     ROOT/catalog.json, index.html                          over all data sets
     ROOT/dataset/collection.json, dcat.jsonld, index.html  over the days of a data set
-    ROOT/dataset/2026-11-20/item.json                      the day's current release
 
 All of it is computed from the pointers and the descriptions in the release folders, so writing it
-again repairs it: after a crash, and after a release was removed. Each file is replaced as a whole;
-Items are written before what lists them, and removed after it. A page is one file, whose only
-script is the search.
+again repairs it: after a crash, and after a release was removed. The Items are those of the release
+folders. Each file is replaced as a whole. A page is one file, whose only script is the search.
 """
 
 from __future__ import annotations
@@ -20,25 +18,33 @@ from typing import Any
 from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
     ArchiveFiles,
-    DatasetSummary,
     ListedDay,
     base_url,
-    listed_datasets,
     listed_days,
+    newest_days,
 )
-from hexveil.publishing.catalogue.dcat import HERE, VERSION, context, text
-from hexveil.publishing.catalogue.metadata_files import DCAT, to_bytes
+from hexveil.publishing.catalogue.metadata_files import (
+    DCAT,
+    HERE,
+    ITEM,
+    VERSION,
+    context,
+    text,
+    to_bytes,
+)
 from hexveil.report.origin import period
 from hexveil.report.templates import format_rounded_up, render_template
 
 Json = dict[str, Any]
 
-COLLECTION, CATALOG, ITEM, PAGE = "collection.json", "catalog.json", "item.json", "index.html"
+COLLECTION, CATALOG, PAGE = "collection.json", "catalog.json", "index.html"
+FORMER_ITEM = "item.json"
+"""In the folders of days, by earlier versions alone."""
 OWN_MARK = b"hexveil"
 """In every file of a catalogue; a file without it is the holder's, and is not replaced."""
-_HOLDER_PROPERTIES = ("dct:publisher", "dct:language", "dcat:contactPoint")
+_HOLDER_PROPERTIES = ("dct:publisher", "dcat:contactPoint")
 _SERIES_PROPERTIES = (*_HOLDER_PROPERTIES, "dcat:keyword", "dcat:theme", "dcat:landingPage")
-_SERIES = f"{HERE}#series"
+SERIES = "#series"
 _WORLD = [-180.0, -90.0, 180.0, 90.0]
 _HOLDER_FIELDS = ("keywords", "providers")
 _JSON, _GEOJSON = {"type": "application/json"}, {"type": "application/geo+json"}
@@ -64,7 +70,7 @@ def update_catalogue(root: ArchiveFiles, folder: str) -> int:
         files = dataset_files(days, folder) if days else {}
         _replace(archive, files, obsolete_files(archive, files))
     with root.locked():
-        datasets = listed_datasets(root)
+        datasets = newest_days(root)
         # Earlier versions wrote a catalogue of DCAT here too, which would go stale.
         _replace(root, archive_files(datasets) if datasets else {}, [DCAT])
     return len(days)
@@ -72,7 +78,8 @@ def update_catalogue(root: ArchiveFiles, folder: str) -> int:
 
 def obsolete_files(archive: ArchiveFiles, files: dict[str, bytes]) -> list[str]:
     """Return the files of a data set's catalogue that it should not have."""
-    possible = [DCAT, COLLECTION, PAGE, *(f"{day}/{ITEM}" for day in archive.folders(DAY_NAME))]
+    former = (f"{day}/{FORMER_ITEM}" for day in archive.folders(DAY_NAME))
+    possible = [DCAT, COLLECTION, PAGE, *former]
     return [path for path in possible if path not in files and archive.read(path) is not None]
 
 
@@ -87,7 +94,7 @@ def _replace(place: ArchiveFiles, files: dict[str, bytes], obsolete: list[str]) 
 
 
 def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
-    """Return the catalogue of a data set, by path below its folder: Items first.
+    """Return the catalogue of a data set, by path below its folder.
 
     Parameters
     ----------
@@ -96,15 +103,14 @@ def dataset_files(days: list[ListedDay], folder: str) -> dict[str, bytes]:
     folder : str
         Name of its folder.
     """
-    items = {f"{day.release.day}/{ITEM}": to_bytes(day_item(day, folder)) for day in days}
-    return items | {
+    return {
         DCAT: to_bytes(dataset_catalogue(days, folder)),
         COLLECTION: to_bytes(collection(days, folder)),
         PAGE: render_calendar_page(days).encode(),
     }
 
 
-def archive_files(datasets: list[DatasetSummary]) -> dict[str, bytes]:
+def archive_files(datasets: dict[str, ListedDay]) -> dict[str, bytes]:
     """Return the catalogue over all data sets, by file name."""
     return {
         CATALOG: to_bytes(archive_catalog(datasets)),
@@ -112,27 +118,9 @@ def archive_files(datasets: list[DatasetSummary]) -> dict[str, bytes]:
     }
 
 
-def day_item(day: ListedDay, folder: str) -> Json:
-    """Return the Item of a day: that of its current release, with links to the Collection."""
-    release = day.release
-    inside = f"./{release.path.removeprefix(f'{release.day}/')}"
-    assets = {
-        key: asset | {"href": f"{inside}/{asset['href'].removeprefix('./')}"}
-        for key, asset in day.item["assets"].items()
-    }
-    links = [
-        *_self_link(base_url(day, folder), f"{folder}/{release.day}/item.json", _GEOJSON),
-        {"rel": "root", "href": "../../catalog.json", **_JSON},
-        {"rel": "parent", "href": "../collection.json", **_JSON},
-        {"rel": "collection", "href": "../collection.json", **_JSON},
-        *day.item["links"],
-    ]
-    return day.item | {"collection": folder, "links": links, "assets": assets}
-
-
 def collection(days: list[ListedDay], folder: str) -> Json:
     """Return the Collection of a data set; its newest release describes it."""
-    newest, base = days[-1].item, base_url(days[-1], folder)
+    newest = days[-1].item
     properties = newest["properties"]
     starts, ends = (
         [day.item["properties"][f"{end}_datetime"] for day in days] for end in ("start", "end")
@@ -152,13 +140,9 @@ def collection(days: list[ListedDay], folder: str) -> Json:
         },
         "summaries": {"hexveil:privacy_unit": [properties["hexveil:privacy"]["privacy_unit"]]},
         "links": [
-            *_self_link(base, f"{folder}/collection.json", _JSON),
             {"rel": "root", "href": "../catalog.json", **_JSON},
             {"rel": "parent", "href": "../catalog.json", **_JSON},
-            *(
-                {"rel": "item", "href": f"./{day.release.day}/item.json", **_GEOJSON}
-                for day in days
-            ),
+            *({"rel": "item", "href": f"./{day.release.path}/{ITEM}", **_GEOJSON} for day in days),
             {"rel": "alternate", "href": "./index.html", "type": "text/html"},
             {"rel": "alternate", "href": "./dcat.jsonld", "type": "application/ld+json"},
             *newest["links"],
@@ -166,9 +150,8 @@ def collection(days: list[ListedDay], folder: str) -> Json:
     }
 
 
-def archive_catalog(datasets: list[DatasetSummary]) -> Json:
+def archive_catalog(datasets: dict[str, ListedDay]) -> Json:
     """Return the Catalog over all data sets."""
-    base = base_url(datasets[-1].newest, datasets[-1].folder)
     return {
         "type": "Catalog",
         "stac_version": VERSION,
@@ -177,24 +160,18 @@ def archive_catalog(datasets: list[DatasetSummary]) -> Json:
         "description": "Differentially private statistics, a Collection for each data set; made "
         "with hexveil.",
         "links": [
-            *_self_link(base, "catalog.json", _JSON),
             {"rel": "root", "href": "./catalog.json", **_JSON},
             *(
                 {
                     "rel": "child",
-                    "href": f"./{dataset.folder}/collection.json",
-                    "title": dataset.newest.item["properties"]["title"],
+                    "href": f"./{folder}/collection.json",
+                    "title": newest.item["properties"]["title"],
                     **_JSON,
                 }
-                for dataset in datasets
+                for folder, newest in datasets.items()
             ),
         ],
     }
-
-
-def _self_link(base: str | None, path: str, media_type: Json) -> list[Json]:
-    """Return the link to the file itself, where its address is known."""
-    return [] if base is None else [{"rel": "self", "href": f"{base}{path}", **media_type}]
 
 
 def _union(boxes: list[list[float] | None]) -> list[float]:
@@ -219,7 +196,7 @@ def dataset_catalogue(days: list[ListedDay], folder: str) -> Json:
     """Return the catalogue of a data set: a dataset for each day, in one series."""
     newest, base = days[-1].dataset, base_url(days[-1], folder)
     series = {
-        "@id": _SERIES,
+        "@id": f"{HERE}{SERIES}",
         "@type": ["dcat:DatasetSeries", "dcat:Dataset"],
         "dct:title": newest["dct:title"],
         "dct:description": newest["dct:description"],
@@ -239,33 +216,9 @@ def dataset_catalogue(days: list[ListedDay], folder: str) -> Json:
 
 
 def _dataset(day: ListedDay) -> Json:
-    """Return a day's dataset, with addresses relative to the folder of the data set."""
-    folder = f"{day.release.path}/"
-    node = {
-        name: piece for name, piece in _moved(day.dataset, folder).items() if name != "@context"
-    }
-    return node | {"dcat:inSeries": {"@id": _SERIES}}
-
-
-def _moved(node: Any, folder: str) -> Any:  # noqa: ANN401  JSON
-    """Return JSON-LD with relative addresses that begin at a folder.
-
-    Examples
-    --------
-    >>> _moved({"@id": "./", "p": [{"@id": "cells.csv"}, {"@id": "https://a.org/x"}]}, "day/1/")
-    {'@id': 'day/1/', 'p': [{'@id': 'day/1/cells.csv'}, {'@id': 'https://a.org/x'}]}
-    """
-    if isinstance(node, list):
-        return [_moved(piece, folder) for piece in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        name: f"{folder}{piece.removeprefix(HERE)}"
-        # A colon: an address with a scheme, or a name with a prefix.
-        if name == "@id" and isinstance(piece, str) and ":" not in piece
-        else _moved(piece, folder)
-        for name, piece in node.items()
-    }
+    """Return a day's dataset, whose addresses begin at its own folder."""
+    base = {"@base": f"{day.release.path}/"}
+    return day.dataset | {"@context": base, "dcat:inSeries": {"@id": f"../../{SERIES}"}}
 
 
 def _taken(node: Json, names: tuple[str, ...]) -> Json:
@@ -289,16 +242,11 @@ def render_calendar_page(days: list[ListedDay]) -> str:
     )
 
 
-def render_archive_page(datasets: list[DatasetSummary]) -> str:
+def render_archive_page(datasets: dict[str, ListedDay]) -> str:
     """Return the page over all data sets."""
     entries = [
-        {
-            "folder": dataset.folder,
-            "properties": dataset.newest.item["properties"],
-            "first": _in_words(dataset.first_day),
-            "newest": _row(dataset.newest),
-        }
-        for dataset in datasets
+        {"folder": folder, "properties": day.item["properties"], "newest": _row(day)}
+        for folder, day in datasets.items()
     ]
     return render_template("archive/datasets.html", {"datasets": entries})
 
@@ -323,6 +271,7 @@ def _row(day: ListedDay) -> Json:
         "epsilon": format_rounded_up(float(properties["hexveil:privacy"]["epsilon"])),
         "page": addresses.get("report", f"{release.path}/"),
         "files": {key: addresses[key] for key in _TABLES if key in addresses},
+        "item": f"{release.path}/{ITEM}",
     }
 
 

@@ -4,18 +4,16 @@ A day is listed if its pointer names a complete folder of that day. The descript
 the folder itself (`stac-item.json`, `dcat.jsonld`): a catalogue needs neither tables nor manifests.
 
 Two small files state the current release of a day, and the ledger position of releases.
-
-Files of a published folder that are missing or were changed since its receipt was written.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,8 @@ import pyarrow.fs
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
-from hexveil.publishing import receipt, signing
+from hexveil.publishing import receipt
 from hexveil.publishing.catalogue.metadata_files import DCAT, ITEM
-from hexveil.publishing.signing import SigningKey
 
 Json = dict[str, Any]
 
@@ -54,22 +51,6 @@ class ListedDay:
     release: CurrentRelease
     item: Json
     dataset: Json
-
-
-@dataclass(frozen=True)
-class DatasetSummary:
-    """A data set, for the catalogue over all data sets.
-
-    Attributes
-    ----------
-    folder : str
-    first_day : str
-    newest : ListedDay
-    """
-
-    folder: str
-    first_day: str
-    newest: ListedDay
 
 
 @dataclass(frozen=True)
@@ -187,28 +168,22 @@ def _descriptions(archive: ArchiveFiles, release: CurrentRelease) -> tuple[Json,
     contents = []
     for name in (ITEM, DCAT):
         content = archive.read(release.path, name) or b""
-        if receipt.stream_digest(io.BytesIO(content)) != checksums.get(name):
+        if sha256(content).hexdigest() != checksums.get(name):
             raise ValueError(name)
         contents.append(json.loads(content))
     return contents[0], contents[1]
 
 
-def listed_datasets(root: ArchiveFiles) -> list[DatasetSummary]:
-    """Return the data sets of an archive that have a current release, in the order of folders."""
-    summaries = (_summary(root, name) for name in root.folders(DATASET_NAME))
-    return [summary for summary in summaries if summary is not None]
-
-
-def _summary(root: ArchiveFiles, folder: str) -> DatasetSummary | None:
-    """Return the summary of a data set by its first and its newest day; None without any."""
-    archive = root.below(folder)
-    names = archive.folders(DAY_NAME)
-    # Only the days at both ends are read: a data set can have thousands.
-    first = next((day for name in names if (day := _listed_day(archive, name))), None)
-    newest = next((day for name in names[::-1] if (day := _listed_day(archive, name))), None)
-    if first is None or newest is None:
-        return None
-    return DatasetSummary(folder, first.release.day, newest)
+def newest_days(root: ArchiveFiles) -> dict[str, ListedDay]:
+    """Return the newest day of each data set that has a current release, by its folder."""
+    newest = {}
+    for folder in root.folders(DATASET_NAME):
+        archive = root.below(folder)
+        # Only the last day is read: a data set can have thousands.
+        days = (_listed_day(archive, day) for day in archive.folders(DAY_NAME)[::-1])
+        if (day := next(filter(None, days), None)) is not None:
+            newest[folder] = day
+    return newest
 
 
 def base_url(day: ListedDay, folder: str) -> str | None:
@@ -275,45 +250,6 @@ class LedgerPosition:
 def to_json(content: CurrentRelease | LedgerPosition) -> str:
     """Return the text of a file with this content."""
     return json.dumps(vars(content), indent=2) + "\n"
-
-
-Reader = Callable[[str], bytes | None]
-
-
-def list_damage(read: Reader, signer: SigningKey | None = None) -> Iterator[str]:
-    """Yield the faults of the files of a folder.
-
-    Parameters
-    ----------
-    read : callable
-        Returns the bytes of a file by its path below the folder; None if it is not there.
-    signer : SigningKey, optional
-        The key that must have signed the folder.
-    """
-    own = read(receipt.NAME)
-    checksums = receipt.parse_checksums(own)
-    if own is None or checksums is None:
-        yield f"{receipt.NAME} {'is missing' if own is None else 'was changed'}"
-        return
-    issues = [*_compare(read, checksums)]
-    yield from issues
-    if signer is not None and not issues:
-        signed = signer.signature_text(checksums | {receipt.NAME: _digest(own)})
-        signature = read(signing.NAME)
-        if signature != signed.encode():
-            how = "is missing" if signature is None else "was changed, or is by another key"
-            yield f"{signing.NAME} {how}"
-
-
-def _compare(read: Reader, checksums: dict[str, str]) -> Iterator[str]:
-    for name, checksum in sorted(checksums.items()):
-        content = read(name)
-        if content is None or _digest(content) != checksum:
-            yield f"{name} {'is missing' if content is None else 'was changed'}"
-
-
-def _digest(content: bytes) -> str:
-    return receipt.stream_digest(io.BytesIO(content))
 
 
 def open_file_system(address: str) -> tuple[Any, str]:

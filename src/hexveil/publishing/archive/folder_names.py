@@ -17,9 +17,6 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 """Names that Windows keeps for devices, whatever their ending."""
 _READABLE = 60
 _NO_NAME = "dataset"
-_SHORT = 2
-"""Most letters of a transliterated sound: "zhe" gives zh, "lambda" gives l."""
-_SILENT = str.maketrans("", "", "aeiou")
 
 
 def folder_name(dataset: str) -> str:
@@ -32,7 +29,7 @@ def folder_name(dataset: str) -> str:
     >>> folder_name("a/b"), folder_name("Kraków")
     ('a-b--c14cddc033f64b9dea80', 'krakow--e9a2167b94f5de9e5283')
     >>> folder_name("Автобусы")
-    'avtobusyr--f18d2caddf1d5376e373'
+    'dataset--f18d2caddf1d5376e373'
     """
     # A plain name that looks like a digested one could be the folder of another data set.
     is_reserved = _DIGESTED.fullmatch(dataset) or _RESERVED.fullmatch(dataset)
@@ -45,19 +42,5 @@ def folder_name(dataset: str) -> str:
 
 def _readable(dataset: str) -> str:
     """Return a slug of a name, in ASCII."""
-    letters = "".join(map(_transliterate, unicodedata.normalize("NFKD", dataset))).lower()
+    letters = unicodedata.normalize("NFKD", dataset).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9_]+", "-", letters)[:_READABLE].strip("-") or _NO_NAME
-
-
-def _transliterate(letter: str) -> str:
-    """Return a letter in ASCII; of another alphabet by its Unicode name: "LETTER BE" gives b."""
-    if letter.isascii():
-        return letter
-    if unicodedata.combining(letter):
-        return ""
-    # Unicode names spell the sound of a letter last: CYRILLIC SMALL LETTER BE.
-    *_, called, sound = ("", "", *unicodedata.name(letter, "").lower().split())
-    if called != "letter" or not sound.isalpha():
-        return "-" if not letter.isalpha() else ""
-    consonants = sound.translate(_SILENT)
-    return consonants if 0 < len(consonants) <= _SHORT else sound[0]

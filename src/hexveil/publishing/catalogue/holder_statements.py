@@ -17,22 +17,11 @@ _URL = re.compile(r"https?://[^\s<>\"{}|\\^`]+")
 _EMAIL = re.compile(r"[^\s@<>\"]+@[^\s@<>\"]+\.[^\s@<>\"]+")
 _SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
-THEMES = {
-    "AGRI": "Agriculture, fisheries, forestry and food",
-    "ECON": "Economy and finance",
-    "EDUC": "Education, culture and sport",
-    "ENER": "Energy",
-    "ENVI": "Environment",
-    "GOVE": "Government and public sector",
-    "HEAL": "Health",
-    "INTR": "International issues",
-    "JUST": "Justice, legal system and public safety",
-    "REGI": "Regions and cities",
-    "SOCI": "Population and society",
-    "TECH": "Science and technology",
-    "TRAN": "Transport",
-}
-"""The EU's data themes, by their codes."""
+THEMES = (
+    "AGRI", "ECON", "EDUC", "ENER", "ENVI", "GOVE", "HEAL", "INTR", "JUST", "REGI", "SOCI", "TECH",
+    "TRAN",
+)  # fmt: skip
+"""Codes of the EU's data themes."""
 _LISTS = ("keywords", "theme")
 
 

@@ -1,6 +1,9 @@
 """Files that describe a release folder to data portals, a standard each.
 
-- `dcat.jsonld`: DCAT-AP, and `stac-item.json`: STAC (dcat.py).
+- `dcat.jsonld`: DCAT-AP 3 as JSON-LD. The privacy statement stands in `dct:provenance` in words,
+  and its measure is that of the Data Privacy Vocabulary (DPV). Addresses are relative to the
+  folder, or to `@base` where its holder states the folder's URL.
+- `stac-item.json`: an Item of STAC 1.1, the SpatioTemporal Asset Catalog.
 - `schema-org.jsonld`: a Dataset of schema.org, as search engines read it.
 - `datapackage.json`: a Frictionless data package (Data Package, version 1), with types and units of
   columns.
@@ -15,9 +18,11 @@ from typing import Any
 import pyarrow as pa
 
 from hexveil.base.arrow_tables import escape_formula
-from hexveil.publishing.catalogue import dcat
+from hexveil.publishing.catalogue.holder_statements import THEMES
 from hexveil.publishing.catalogue.release_description import (
+    Box,
     ColumnDescription,
+    Coverage,
     DataFile,
     ReleaseDescription,
     describe_release,
@@ -121,13 +126,13 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
     """Return the content of `schema-org.jsonld`."""
     stated, privacy = description.stated, description.privacy
     base_url = stated.get("base_url", "")
-    said = f"{description.text} {description.privacy_sentence()}"
+    sentences = f"{description.text} {description.privacy_sentence()}"
     return {
         "@context": "https://schema.org/",
         "@type": "Dataset",
         "identifier": description.identifier,
         "name": description.title,
-        "description": said[:_MOST_LETTERS],
+        "description": sentences[:_MOST_LETTERS],
         "inLanguage": description.language,
         **stated_facts(
             {
@@ -182,11 +187,200 @@ def _places(description: ReleaseDescription) -> list[Node]:
     return places
 
 
+PREFIXES = {
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dct": "http://purl.org/dc/terms/",
+    "dpv": "https://w3id.org/dpv#",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "geo": "http://www.opengis.net/ont/geosparql#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+}
+_EU = "http://publications.europa.eu/resource/authority"
+_MEDIA_TYPES = "https://www.iana.org/assignments/media-types"
+HERE = "./"
+"""Relative address of the folder, which is the dataset."""
+VERSION = "1.1.0"
+
+
+def context(base_url: str | None) -> Node:
+    """Return the JSON-LD context, with the folder's address if it is known."""
+    return PREFIXES if base_url is None else {"@base": base_url, **PREFIXES}
+
+
+def dataset_document(description: ReleaseDescription) -> Node:
+    """Return the JSON-LD document of a release."""
+    stated, language = description.stated, description.language
+    return {
+        "@context": context(stated.get("base_url")),
+        "@id": HERE,
+        "@type": "dcat:Dataset",
+        "dct:identifier": description.identifier,
+        "dct:title": text(description.title, language),
+        "dct:description": text(description.text, language),
+        **stated_facts(
+            {
+                "dcat:version": description.version,
+                "dct:publisher": _agent(stated) if "publisher" in stated else None,
+                "dcat:contactPoint": _contact(stated) if "contact" in stated else None,
+                "dcat:keyword": [text(keyword, language) for keyword in stated.get("keywords", ())],
+                "dcat:theme": [_theme(theme) for theme in stated.get("theme", ())],
+                "dcat:landingPage": _reference(stated.get("landing_page"), "foaf:Document"),
+                **_coverage(description.coverage, stated.get("spatial")),
+            }
+        ),
+        "dct:provenance": {
+            "@type": "dct:ProvenanceStatement",
+            "rdfs:label": text(description.privacy_sentence(), "en"),
+        },
+        "dpv:hasTechnicalMeasure": {"@id": "dpv:DifferentialPrivacy"},
+        "dcat:distribution": [_distribution(file, description) for file in description.files],
+    }
+
+
+def _theme(theme: str) -> Node:
+    """Return a theme; a concept must have a label, which is its code for those of the EU."""
+    if theme not in THEMES:
+        return {"@id": theme}
+    label = text(theme, "en")
+    return {"@id": f"{_EU}/data-theme/{theme}", "@type": "skos:Concept", "skos:prefLabel": label}
+
+
+def text(words: str, language: str) -> Node:
+    """Return a text with its language."""
+    return {"@value": words, "@language": language}
+
+
+def _agent(stated: Node) -> Node:
+    homepage = _reference(stated.get("publisher_url"), "foaf:Document")
+    agent = {"@type": "foaf:Agent", "foaf:name": stated["publisher"]}
+    return agent | stated_facts({"foaf:homepage": homepage})
+
+
+def _contact(stated: Node) -> Node:
+    contact = stated["contact"]
+    name = stated.get("publisher", contact)
+    key, address = ("hasURL", contact) if "://" in contact else ("hasEmail", f"mailto:{contact}")
+    return {"@type": "vcard:Kind", "vcard:fn": name, f"vcard:{key}": {"@id": address}}
+
+
+def _coverage(coverage: Coverage, area: str | None) -> Node:
+    places = [_reference(area, "dct:Location")] if area else []
+    if coverage.box is not None:
+        shape = _typed("geo:wktLiteral", box_text(coverage.box))
+        places.append({"@type": "dct:Location", "dcat:bbox": shape})
+    kind = "xsd:date" if coverage.start is None else "xsd:dateTime"
+    first, final = (_typed(kind, end) for end in coverage.period() or ("", ""))
+    period = {"@type": "dct:PeriodOfTime", "dcat:startDate": first, "dcat:endDate": final}
+    return {"dct:spatial": places, "dct:temporal": period if first["@value"] else None}
+
+
+def box_text(box: Box) -> str:
+    """Return a box as well-known text: a polygon, or two at the 180th meridian.
+
+    Examples
+    --------
+    >>> box_text((1.0, 2.0, 3.0, 4.0))
+    'POLYGON((1.0 2.0,3.0 2.0,3.0 4.0,1.0 4.0,1.0 2.0))'
+    """
+    rings = [",".join(f"{x} {y}" for x, y in ring) for ring in box_rings(box)]
+    if len(rings) == 1:
+        return f"POLYGON(({rings[0]}))"
+    return f"MULTIPOLYGON({','.join(f'(({ring}))' for ring in rings)})"
+
+
+def box_rings(box: Box) -> list[list[list[float]]]:
+    """Return the closed rings of a box, counter-clockwise; two if it crosses the 180th meridian."""
+    west, south, east, north = box
+    pieces = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]
+    return [
+        [[low, south], [high, south], [high, north], [low, north], [low, south]]
+        for low, high in pieces
+    ]
+
+
+def _distribution(file: DataFile, description: ReleaseDescription) -> Node:
+    kind = f"{_EU}/file-type/{file.eu_format}"
+    return {
+        "@id": f"{HERE}#{file.key}",
+        "@type": "dcat:Distribution",
+        "dct:title": text(file.title, "en"),
+        "dcat:accessURL": {"@id": file.name},
+        "dcat:downloadURL": {"@id": file.name},
+        "dcat:mediaType": _reference(f"{_MEDIA_TYPES}/{file.media_type}", "dct:MediaType"),
+        "dct:format": _reference(kind, "dct:MediaTypeOrExtent"),
+        **stated_facts({"dct:license": _reference(description.license_url, "dct:LicenseDocument")}),
+    }
+
+
+def _reference(address: str | None, kind: str) -> Node | None:
+    return {"@id": address, "@type": kind} if address else None
+
+
+def _typed(kind: str, words: str) -> Node:
+    return {"@type": kind, "@value": words}
+
+
+def item(description: ReleaseDescription) -> Node | None:
+    """Return the Item of a release; None where its period, which it must state, is not known."""
+    coverage, stated = description.coverage, description.stated
+    if coverage.start is None:
+        return None
+    box, (start, end) = coverage.box, coverage.period() or ("", "")
+    licence, name = str(stated.get("license", "")), stated.get("publisher")
+    provider = stated_facts({"name": name, "url": stated.get("publisher_url")})
+    link = {"rel": "license", "href": description.license_url}
+    return {
+        "type": "Feature",
+        "stac_version": VERSION,
+        "id": description.name,
+        "geometry": None if box is None else footprint(box),
+        **({} if box is None else {"bbox": list(box)}),
+        "properties": {
+            "datetime": None,
+            "start_datetime": start,
+            "end_datetime": end,
+            "title": description.title,
+            "description": description.text,
+            **stated_facts(
+                {
+                    "license": "other" if "://" in licence else licence,
+                    "providers": [provider] if name else [],
+                    "keywords": stated.get("keywords"),
+                }
+            ),
+            "hexveil:request": description.identifier,
+            "hexveil:privacy": description.privacy,
+            "table:row_count": description.rows,
+        },
+        "links": [link] if licence else [],
+        "assets": {
+            file.key: {
+                "href": f"./{file.name}",
+                "type": file.media_type,
+                "title": file.title,
+                "roles": [file.role],
+            }
+            for file in description.files
+        },
+    }
+
+
+def footprint(box: Box) -> Node:
+    """Return the outline of a box as GeoJSON; in two parts at the 180th meridian."""
+    rings = box_rings(box)
+    if len(rings) == 1:
+        return {"type": "Polygon", "coordinates": rings}
+    return {"type": "MultiPolygon", "coordinates": [[ring] for ring in rings]}
+
+
 DOCUMENTS: dict[str, Callable[[ReleaseDescription], Node | None]] = {
-    DCAT: dcat.dataset_document,
+    DCAT: dataset_document,
     SCHEMA_ORG: schema_org_dataset,
     DATA_PACKAGE: data_package,
-    ITEM: dcat.item,
+    ITEM: item,
 }
 """What makes each file; None where it cannot be made."""
 NAMES = tuple(DOCUMENTS)

@@ -245,8 +245,8 @@ def _column(field: pa.Field, manifest: dict[str, Any]) -> ColumnDescription:
     """Return the description of a column, its kind by its name where Arrow has text."""
     kinds = {"int64": "integer", "double": "number", "bool": "boolean"}
     slot = "time" if manifest["grid"].get("slot") == "pooled" else "datetime"
-    named = {"slot": slot, "slot_end": slot, "starts_at_utc": "instant"}
-    kind = named.get(field.name) or kinds.get(str(field.type), "string")
+    kind_by_name = {"slot": slot, "slot_end": slot, "starts_at_utc": "instant"}
+    kind = kind_by_name.get(field.name) or kinds.get(str(field.type), "string")
     metadata = field.metadata or {}
     # Several value columns leave cells out, and closed cells have no number.
     gaps = tuple(f"{entry['prefix']}_" for entry in manifest.get("columns", ()))

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -19,16 +18,18 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pyarrow as pa
 
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.learning.remembering import DayAverages, average_days
-from hexveil.publishing.derived.derived_numbers import DerivedTable, ReleaseSource, open_source
-from hexveil.publishing.memory.stored_day import (
-    EarlierRelease,
-    places_of,
-    read_earlier,
-    to_bytes,
+from hexveil.learning.published_day import PublishedDay
+from hexveil.learning.remembering import NORMAL_95, DayAverages, average_days
+from hexveil.publishing.derived.derived_numbers import (
+    DerivedTable,
+    ReleaseSource,
+    open_source,
+    roll_up_statement,
 )
+from hexveil.publishing.memory.stored_day import EarlierRelease, read_earlier, to_bytes
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
 from hexveil.report.templates import render_sentence
@@ -36,18 +37,8 @@ from hexveil.report.templates import render_sentence
 KindOfDay: TypeAlias = Literal["all", "weekend", "weekday"]
 """All days together; workdays and weekends; each day of the week."""
 WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-NORMAL_95 = 1.96
 MOST_DAYS = 92
 """Days of one roll-up: the joint law of all cells is updated by each."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RolledUpDays(DerivedTable):
-    """Averages over days of the cells of several releases, with 95 percent intervals.
-
-    `table` has a row per cell, or by kind of day one per cell and kind: its name, `cells` (days
-    with numbers), `records`, `mean`, `mean_low` and `mean_high`. `statement` names the releases.
-    """
 
 
 def roll_up_days(
@@ -55,8 +46,11 @@ def roll_up_days(
     *,
     by: KindOfDay = "all",
     key: str | Path | None = None,
-) -> RolledUpDays:
+) -> DerivedTable:
     """Return the averages over days of the releases of an archive; nothing is spent.
+
+    The table has a row per cell, or by kind of day one per cell and kind: its name, `cells` (days
+    with numbers), `records`, `mean`, `mean_low` and `mean_high`. The statement names the releases.
 
     Parameters
     ----------
@@ -89,12 +83,11 @@ def roll_up_days(
     numbers = [np.array(group) for group in groups.values()]
     averages = average_days([entry.published for entry in days], records, numbers, stated)
     source = open_source(dated[-1][1])
-    ends = days[0].published.bounds
     tables = [
-        _table(own, name, source, ends, [(dated[k][1], records[k]) for k in group])
+        _table(own, name, source, [(days[k].published, records[k]) for k in group])
         for own, (name, group) in zip(averages, groups.items(), strict=True)
     ]
-    return RolledUpDays(pa.concat_tables(tables), _statement(source, dated, by))
+    return DerivedTable(pa.concat_tables(tables), _statement(source, days, dated, by))
 
 
 def _earlier(release: Release) -> EarlierRelease:
@@ -125,76 +118,53 @@ def _table(
     averages: DayAverages,
     name: str,
     source: ReleaseSource,
-    bounds: tuple[float, float],
-    days: Sequence[tuple[Release, np.typing.NDArray[np.int64]]],
+    days: Sequence[tuple[PublishedDay, Ints]],
 ) -> pa.Table:
     """Return the rows of a kind of days."""
-    place, slots = averages.place.tolist(), [clock(start) for start in averages.slot.tolist()]
-    is_hexagons = source.manifest["grid"]["kind"] == "hexagons"
-    has_slots = is_hexagons and "slot" in source.table.column_names
-    cells = [f"{p}/{s}" if has_slots else p for p, s in zip(place, slots, strict=True)]
-    columns: dict[str, Any] = {"cell": [f"{cell}/{name}" for cell in cells] if name else cells}
-    if is_hexagons or name:
-        where, when = ("place", "time") if name else ("hexagon", "slot")
-        columns |= {where: place} | ({when: slots} if has_slots else {})
-    if name:
-        columns["days"] = [name] * len(cells)
-    counts: Counter[str] = Counter()
-    for release, records in days:
-        counts.update(dict(zip(_names(release.table), records.tolist(), strict=True)))
-    half = NORMAL_95 * averages.deviation
+    keys = list(zip(averages.place.tolist(), averages.slot.tolist(), strict=True))
+    has_slots = "slot" in source.table.column_names
+    columns = {
+        "hexagon" if "hexagon" in source.table.column_names else "place": averages.place.tolist(),
+        **({"slot": [f"{s // 3600:02}:{s % 3600 // 60:02}" for _, s in keys]} if has_slots else {}),
+        **({"days": [name] * len(keys)} if name else {}),
+    }
+    counts: Counter[tuple[str, int]] = Counter()
+    for day, records in days:
+        cells = zip(day.place.tolist(), day.slot.tolist(), strict=True)
+        counts.update(dict(zip(cells, records.tolist(), strict=True)))
+    half, bounds = NORMAL_95 * averages.deviation, days[0][0].bounds
     numbers = {
         "cells": averages.days,
-        "records": [counts[cell] for cell in cells],
+        "records": [counts[key] for key in keys],
         "mean": np.clip(averages.mean, *bounds),
         "mean_low": np.clip(averages.mean - half, *bounds),
         "mean_high": np.clip(averages.mean + half, *bounds),
     }
-    return pa.table(columns | numbers)
-
-
-def clock(start: int) -> str:
-    """Return a second of the day as the time on a clock."""
-    return f"{start // 3600:02}:{start % 3600 // 60:02}"
-
-
-def _names(table: pa.Table) -> list[str]:
-    """Return the name of each cell without its day."""
-    places, starts = places_of(table)
-    if "slot" not in table.column_names:
-        return [str(place) for place in places]
-    return [f"{place}/{clock(start)}" for place, start in zip(places, starts.tolist(), strict=True)]
+    cell = ["/".join(texts) for texts in zip(*columns.values(), strict=True)]
+    return pa.table({"cell": cell} | columns | numbers)
 
 
 def _statement(
-    source: ReleaseSource, dated: Sequence[tuple[EarlierRelease, Release]], by: KindOfDay
+    source: ReleaseSource,
+    days: Sequence[EarlierRelease],
+    dated: Sequence[tuple[EarlierRelease, Release]],
+    by: KindOfDay,
 ) -> dict[str, Any]:
     """Return the statement of the roll-up."""
-    manifest, identities = source.manifest, [earlier.identity() for earlier, _ in dated]
+    identities, grid = [earlier.identity() for earlier in days], source.manifest["grid"]
     digest = hashlib.sha256(json.dumps(identities).encode()).hexdigest()
-    grid = dict(manifest["grid"])
-    if grid["kind"] == "hexagons" and by == "all":
-        grid["slot"] = "pooled"
-    elif by != "all":
-        grid = {"kind": "labels", "columns": ["place", "time", "days"]}
-    spent = decimal_text(max(entry.epsilon for _, entry in dated))
-    return {
-        "kind": "roll-up",
-        "source": {
-            **source.identity,
-            "request": digest,
-            "ledger": None,
-            "receipt_sha256": None,
-            "epsilon_spent": spent,
-            "period": f"{identities[0]['day']} to {identities[-1]['day']}, {len(dated)} days",
-        },
-        "releases": identities,
-        "by": by,
-        **{name: dict(manifest[name]) for name in ("dataset", "bounds", "selection")},
-        "grid": grid,
-        "catalogue": dict(manifest.get("catalogue", {})),
-        "statistic": "mean",
-        "basis": "model",
-        "covers": render_sentence("derived.txt", "days_roll_up_covers"),
-        "promise": manifest["guarantee"]["promise"],
+    if grid["kind"] == "hexagons":
+        grid = grid | {"slot": "pooled"}
+    else:
+        grid = {"kind": "labels", "columns": ["place", "days"] if by != "all" else ["place"]}
+    identity = {
+        **source.identity,
+        "request": digest,
+        "ledger": None,
+        "receipt_sha256": None,
+        "epsilon_spent": decimal_text(max(entry.epsilon for _, entry in dated)),
+        "period": f"{days[0].day} to {days[-1].day}, {len(days)} days",
     }
+    statement = roll_up_statement(source, "mean", "model")
+    statement |= {"source": identity, "grid": grid, "releases": identities, "by": by}
+    return statement | {"covers": render_sentence("derived.txt", "days_roll_up_covers")}

@@ -6,15 +6,13 @@ Pairs of cells of two releases, and refusals of releases that cannot be compared
 
 Cells pair by place (hexagon or labels) and slot. Slots pair by name where the releases have slots
 in common, as pooled slots have. Calendar slots of other dates pair by the clock and by the distance
-from the first day of each release: a Monday with a Tuesday, a week with the next. Two slots that
-are named pair with each other in every place.
+from the first day of each release: a Monday with a Tuesday, a week with the next.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -33,41 +31,13 @@ Grid = Mapping[str, Any]
 """The manifest's section "grid"."""
 
 
-@dataclass(frozen=True)
-class CoarserGrid:
-    """A request for coarser cells.
-
-    Attributes
-    ----------
-    resolution : int, "all" or None
-        H3 resolution of the parents; "all" for one place; None keeps the hexagons.
-    timeslot : str or None
-        Length of the slots; "all" for one time; None keeps the slots.
-    columns : sequence of str or None
-        Label columns that are kept; None keeps them all.
-    one_cell : bool
-        All cells together.
-
-    Raises
-    ------
-    InputError
-        If one cell is requested beside anything else.
-    """
-
-    resolution: int | Literal["all"] | None = None
-    timeslot: str | None = None
-    columns: Sequence[str] | None = None
-    one_cell: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse one cell beside another grid."""
-        if self.one_cell and (self.resolution, self.timeslot, self.columns) != (None, None, None):
-            raise InputError(
-                "one cell has neither resolution, timeslot nor columns; leave these out."
-            )
-
-
-def group_cells(table: pa.Table, grid: Grid, request: CoarserGrid) -> tuple[CellTable, Ints, Grid]:
+def group_cells(
+    table: pa.Table,
+    grid: Grid,
+    resolution: int | Literal["all"] | None = None,
+    timeslot: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> tuple[CellTable, Ints, Grid]:
     """Return the coarser cells, the row of each cell's one among them, and their grid.
 
     Parameters
@@ -76,42 +46,43 @@ def group_cells(table: pa.Table, grid: Grid, request: CoarserGrid) -> tuple[Cell
         As released.
     grid : mapping
         The manifest's section "grid".
-    request : CoarserGrid
+    resolution : int, "all" or None
+        H3 resolution of the parents; "all" for one place; None keeps the hexagons.
+    timeslot : str or None
+        Length of the slots; "all" for one time; None keeps the slots.
+    columns : sequence of str or None
+        Label columns that are kept; None keeps them all.
 
     Raises
     ------
     InputError
         If the request is empty, is not coarser, or the release has no such columns.
     """
-    if request == CoarserGrid():
+    if resolution is timeslot is columns is None:
         raise InputError(
             "a roll-up needs a coarser grid: give a resolution, a timeslot or label columns, or "
-            "ask for one cell."
+            '"all" as resolution.'
         )
-    if not request.one_cell and grid["kind"] == "labels":
-        return _group_labels(table, grid, request)
-    place = slot = timeslot = None
-    if not request.one_cell:
-        if request.columns is not None:
-            raise InputError(
-                "the release has hexagons and no label columns; give a resolution or a timeslot."
-            )
-        place = _parents(table, grid, request.resolution)
-        slot, timeslot = _longer_slots(table, grid, request.timeslot)
-    if place is None and slot is None:
-        cells = CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)})
-        one = {"kind": "labels", "columns": ["cell"]}
-        return cells, np.zeros(table.num_rows, dtype=np.int64), one
+    if grid["kind"] == "labels" and resolution != EVERYTHING:
+        return _group_labels(table, grid, columns)
+    if columns is not None:
+        raise InputError(
+            "the release has hexagons and no label columns; give a resolution or a timeslot."
+        )
+    place = _parents(table, grid, resolution)
+    slot, length = _longer_slots(table, grid, timeslot)
     none = np.zeros(table.num_rows, dtype=np.int64)
+    if place is None and slot is None:
+        one = {"kind": "labels", "columns": ["cell"]}
+        return CellTable(OneCell(), labels={"cell": (ALL_RECORDS,)}), none, one
     keys = np.rec.fromarrays([none if one is None else one for one in (place, slot)])
     _, row, group = np.unique(keys, return_index=True, return_inverse=True)
-    resolution = grid["resolution"] if request.resolution is None else request.resolution
-    finest = grid["resolution"] if place is None else resolution
-    coarse = Cells(int(finest), timeslot, grid["timezone"], grid["slot"])
+    finest = grid["resolution"] if resolution in (None, EVERYTHING) else resolution
+    coarse = Cells(int(finest), length, grid["timezone"], grid["slot"])
     cells = CellTable(
         coarse, None if place is None else place[row], None if slot is None else slot[row]
     )
-    section = {"resolution": None if place is None else resolution, "timeslot": timeslot}
+    section = {"resolution": None if place is None else finest, "timeslot": length}
     return cells, group.ravel(), dict(grid) | section
 
 
@@ -155,17 +126,15 @@ def _longer_slots(
 
 
 def _group_labels(
-    table: pa.Table, grid: Grid, request: CoarserGrid
+    table: pa.Table, grid: Grid, columns: Sequence[str] | None
 ) -> tuple[CellTable, Ints, Grid]:
     """Return the cells of fewer label columns."""
-    if request.columns is None:
+    if not columns or isinstance(columns, str):
         raise InputError(
-            "the release has labels and no hexagons; name the label columns to keep, or ask for "
-            "one cell."
+            "the release has labels and no hexagons; list the label columns to keep, or give "
+            '"all" as resolution to keep none of them.'
         )
-    names = tuple(request.columns)
-    if not names or isinstance(request.columns, str):
-        raise InputError("columns must list label columns; ask for one cell to keep none of them.")
+    names = tuple(columns)
     missing = [name for name in names if name not in grid["columns"]]
     if missing:
         raise InputError(
@@ -274,33 +243,26 @@ def check_open(source: ReleaseSource) -> None:
         )
 
 
-def pair_cells(
-    before: pa.Table, after: pa.Table, slots: tuple[str, str] | None = None
-) -> CellPairs:
+def pair_cells(before: pa.Table, after: pa.Table) -> CellPairs:
     """Return the pairs of cells of two tables with the same kind of cells.
 
     Parameters
     ----------
     before, after : pyarrow.Table
         Of releases or of roll-ups.
-    slots : pair of str, optional
-        A slot of each, to compare these with each other.
 
     Raises
     ------
     InputError
-        If a table does not have its slot, or no cells pair.
+        If no cells pair.
     """
     tables, days = (before, after), 0
-    rows = [np.arange(table.num_rows) for table in tables]
     times = [np.zeros(table.num_rows, dtype=np.int64) for table in tables]
-    if slots is not None:
-        rows = [_rows_in(*of) for of in zip(tables, slots, strict=True)]
-    elif "slot" in before.column_names:
+    if "slot" in before.column_names:
         days, times = _aligned(tables)
     keys = [
-        {key: int(row) for row, key in zip(own, _keys(table.take(own), time[own]), strict=True)}
-        for table, time, own in zip(tables, times, rows, strict=True)
+        {key: row for row, key in enumerate(_keys(table, time))}
+        for table, time in zip(tables, times, strict=True)
     ]
     shared = [key for key in keys[0] if key in keys[1]]
     if not shared:
@@ -328,16 +290,6 @@ def place_columns(table: pa.Table) -> list[str]:
 def _keys(table: pa.Table, time: Ints) -> list[tuple[Any, ...]]:
     columns = [table[name].to_pylist() for name in place_columns(table)]
     return list(zip(*columns, time.tolist(), strict=True))
-
-
-def _rows_in(table: pa.Table, slot: str) -> Ints:
-    if "slot" not in table.column_names:
-        raise InputError("the releases have no timeslots; leave slots out.")
-    names = table["slot"].to_pylist()
-    if slot not in names:
-        listed = sorted(set(names))
-        raise InputError(f"a release has no slot {slot!r}; it has {listed[0]!r} to {listed[-1]!r}.")
-    return np.flatnonzero(np.array(names) == slot)
 
 
 def _aligned(tables: tuple[pa.Table, pa.Table]) -> tuple[int, list[Ints]]:

@@ -69,14 +69,18 @@ class ReleaseSource:
         """Whether presence is private: then `table` has the open cells alone."""
         return is_private(self.manifest)
 
+    def view(self, statistic: str = "") -> ManifestView:
+        """Return the view of a statistic, by default of the first."""
+        return replace(ManifestView.from_manifest(self.manifest), shown=statistic)
+
     @property
     def has_range(self) -> bool:
         """Whether values were clipped to a private range.
 
         Not by mechanisms of single cells: their stated bias covers private choices.
         """
-        steps = ManifestView.from_manifest(self.manifest).steps
         bare = ("cells", "cell_stages")
+        steps = self.view().steps
         return not all(step["step"] in bare and "remembered" not in step for step in steps)
 
     @property
@@ -147,8 +151,22 @@ def open_source(
     }
     # Names for people are made again of the derived cells.
     bare = without_places(alone.table, manifest)
-    shown = bare.filter(bare[OPEN]) if is_private(manifest) else bare
-    return ReleaseSource(shown, manifest, identity, bare.num_rows - shown.num_rows)
+    table = bare.filter(bare[OPEN]) if is_private(manifest) else bare
+    return ReleaseSource(table, manifest, identity, bare.num_rows - table.num_rows)
+
+
+def roll_up_statement(source: ReleaseSource, statistic: str, basis: str) -> dict[str, Any]:
+    """Return what `roll-up.json` states of cells and days alike."""
+    manifest = source.manifest
+    return {
+        "kind": "roll-up",
+        "source": dict(source.identity),
+        **{name: dict(manifest[name]) for name in ("dataset", "bounds", "grid", "selection")},
+        "catalogue": dict(manifest.get("catalogue", {})),
+        "statistic": statistic,
+        "basis": basis,
+        "promise": manifest["guarantee"]["promise"],
+    }
 
 
 def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
@@ -159,17 +177,14 @@ def numbers_to_compare(source: ReleaseSource, statistic: str) -> CellNumbers:
     InputError
         If the statistic was not released, or was released without an interval.
     """
-    view = replace(ManifestView.from_manifest(source.manifest), shown=statistic)
-    table = source.table
-    if view.has_posterior(table):
-        return CellNumbers.of_interval(
-            source.column(f"{statistic}_estimate"), *view.bound_limits(table)
-        )
-    if f"{statistic}_scale" in table.column_names:
+    view, table = source.view(statistic), source.table
+    has_posterior = view.has_posterior(table)
+    if f"{statistic}_scale" in table.column_names and not has_posterior:
         return numbers_with_noise(source, statistic)
     source.require(statistic)
+    number = source.column(f"{statistic}_{'estimate' if has_posterior else 'raw'}")
     # Not the ends in the table: where estimates were smoothed, those are about another number.
-    return CellNumbers.of_interval(source.column(f"{statistic}_raw"), *view.bound_limits(table))
+    return CellNumbers.of_interval(number, *view.bound_limits(table))
 
 
 def numbers_with_noise(source: ReleaseSource, statistic: str) -> CellNumbers:

@@ -17,29 +17,19 @@ scale, T the noisy weight or number of units from which a cell is open.
   have reached T: the lower end is the n with P(n + X >= N | n + X >= T) = 2.5 %, and if that is
   below the bound of the noise, all of the distance is counted as bias.
 
-**Averages over open cells**, weighted by noisy weights.
+**Averages over open cells** are weighted by noisy weights W, and M = Σ w θ / Σ w is estimated from
+the published averages y: by middle + Σ W (y - middle) / Σ W, the middle an average in which no
+weight is negative, so that what noise took below 0 takes away what it added elsewhere.
 
-Symbols, of cell c: θ its average, w its weight, m and r the middle and half the width of its range,
-W = w + X + Y its noisy weight, D = A - B its noisy balance, X and Y the noise of both halves, s²
-the variance of X + Y. The number estimated is M = Σ w θ / Σ w over the n open cells of a group, by
-Σ (m W + r D) / Σ W, a ratio of sums that are unbiased, since neither W is cut at 0 nor D / W
-clipped; and by the average of what cells add for values beyond their ranges.
-
-**Noise.** Σ (m W + r D) - M Σ W is noise alone, Σ (m - M)(X + Y) + r (X - Y), of variance
-s² Σ ((m - M)² + r²). The M for which it is within its 95 % bound are the interval (Fieller, 1954),
-the roots of a quadratic; all of the bounds where noise leaves Σ W open.
-
-**Weighting and clipping** are modelled as in a cell (`presence_decoding`): a group is a cell of
-weight Σ w, that has the excess of its cells. Clipping is taken to be off everywhere alike,
-weighting to average out. An end at a bound of the values tells that they may lie at any distance:
-what it adds is bias, in proportion to the weight that is surely there, and all of it where the
-ratio of the group itself is at its end.
-
-**Opening.** Of a cell near the threshold noise made W too large: then all of W less the lower end
-of its interval is bias, in the direction of m - M.
-
-**Distributions** come from one model of all cells, whose errors cells have in common: intervals are
-averaged in full, and hold more often than they say.
+- Errors of cells are those of their intervals. Of an average the part that clipping has is off
+  everywhere alike, and counts as bias; the rest, noise and weighting, averages out. Half a width h
+  with a part b for clipping counts as noise of h - b and bias of b: for one cell that is h, and for
+  several it is never below what quadrature gives. An end at a bound of the values tells that they
+  may lie at any distance: all of it is bias.
+- Distributions come from one model of all cells, whose errors cells have in common: all of it is
+  bias, and intervals hold more often than they say.
+- The noise of each weight moves the average by (y - M) / Σ W. Of a cell near the threshold noise
+  made W too large: all of W less the lower end of its interval is bias, in the direction of y - M.
 
 **Sums.** Noisy weights, and numbers of units, add up: a unit counts in each of its cells.
 
@@ -48,7 +38,7 @@ Post-processing of released numbers and public facts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,135 +46,17 @@ import numpy as np
 from hexveil.accounting.noise_law import Gaussian, NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.pooled_law import BeyondRange, Excess
 from hexveil.mechanisms.presence.count_map import COUNT_MAP
-from hexveil.mechanisms.presence.presence_decoding import (
-    MISS,
-    SATURATION,
-    cut_off_error,
-    noise_quantile95,
-    weight_interval,
-)
+from hexveil.mechanisms.presence.presence_decoding import MISS, cut_off_error, weight_interval
 from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells
 from hexveil.publishing.derived.derived_numbers import ReleaseSource
 from hexveil.publishing.kinds.presence_manifest import stage_law, stated_ranges
 from hexveil.publishing.kinds.presence_table import ENDS, has_shapes
-from hexveil.report.manifest_view import ManifestView
 
 USERS = "users"
 WEIGHT_NUMBERS = 2
 """Noisy numbers that a weight is the sum of, where there are no bins."""
-MIDDLE_RATIO = 0.5
-"""Ratio z at which the noise of an average is taken: over deviations its bound varies by 3 %."""
 _SLACK = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class CellSums(ReadOnlyArrays):
-    """Sums behind the averages of open cells, as shares of the span: m + r D / W + v.
-
-    Attributes
-    ----------
-    middle, radius, balance, shift : ndarray of float, shape (n_cells,)
-        m and r of the clipping range, the noisy D, which is in units of weight, and v, by which the
-        average is higher for what the range cuts off.
-    cut : BeyondRange
-        What that is.
-    """
-
-    middle: Floats
-    radius: Floats
-    balance: Floats
-    shift: Floats
-    cut: BeyondRange
-
-
-@dataclass(frozen=True, eq=False)
-class OpenCells(ReadOnlyArrays):
-    """A statistic in the open cells of a map, with the weights of the cells.
-
-    Attributes
-    ----------
-    numbers : CellNumbers
-        Published numbers with their intervals.
-    weight, weight_low : ndarray of float, shape (n_cells,)
-        Noisy weight of the units there, and the lower end of its 95 percent interval.
-    limits : tuple of float
-        Least and largest value of the statistic.
-    noise : NoiseLaw
-        Of each number that a weight is made of, in parts.
-    terms : int
-        Noisy numbers that a weight is the sum of.
-    noisy_sums : CellSums or None
-        None of numbers by a model of distributions.
-    """
-
-    numbers: CellNumbers
-    weight: Floats
-    weight_low: Floats
-    limits: tuple[float, float]
-    noise: NoiseLaw
-    terms: int
-    noisy_sums: CellSums | None = None
-
-    @property
-    def margin(self) -> float:
-        """The 95 percent bound of the noise of a weight."""
-        return self.noise.scale / PARTS * self.noise.total_quantile(self.terms, MISS / 2.0)
-
-    @property
-    def excess(self) -> Floats:
-        """By how much the opening raised each weight, at most; 0 elsewhere."""
-        above = self.weight - self.weight_low
-        return np.where(above > self.margin * (1.0 + 1e-3), above, 0.0)
-
-    @property
-    def weights(self) -> CellNumbers:
-        """The weights, with the parts of their error."""
-        margin, zero = np.full_like(self.weight, self.margin), np.zeros_like(self.weight)
-        unknown = np.full_like(self.weight, np.nan)
-        return CellNumbers(self.weight, margin, margin, self.excess, zero, unknown, "model")
-
-
-def open_cells(source: ReleaseSource, column: str) -> OpenCells:
-    """Return a statistic in the open cells of a map.
-
-    Parameters
-    ----------
-    source : ReleaseSource
-        Of a map with private presence.
-    column : str
-        Prefix of the statistic's columns, which is not `users`.
-
-    Raises
-    ------
-    InputError
-        If the statistic was not released.
-    """
-    return OpenCells(
-        map_numbers(source, column),
-        source.column("weight_noisy"),
-        source.column("weight_low"),
-        replace(ManifestView.from_manifest(source.manifest), shown=column).limits,
-        published_noise(source.manifest),
-        _terms(source),
-        _sums(source),
-    )
-
-
-def _sums(source: ReleaseSource) -> CellSums | None:
-    """Return the sums behind the averages of a map; None of distributions."""
-    if has_shapes(source.statistics):
-        return None
-    view, noise = ManifestView.from_manifest(source.manifest), published_noise(source.manifest)
-    mean = (source.column("mean") - view.lower) / (view.upper - view.lower)
-    is_open, bounds = np.full(mean.size, fill_value=True), (view.lower, view.upper)
-    window, _, cut = stated_ranges(source.manifest["plan"], source.column, is_open, bounds)
-    balance, weight = source.column("balance_noisy"), source.column("weight_noisy")
-    middle, radius = window.middle / PARTS, window.radius / PARTS
-    ratio = np.clip(balance / np.maximum(weight, noise.sum_deviation / PARTS), -1.0, 1.0)
-    return CellSums(middle, radius, balance, mean - middle - radius * ratio, cut)
 
 
 def _terms(source: ReleaseSource) -> int:
@@ -235,9 +107,9 @@ def empty_chances(source: ReleaseSource) -> Floats:
     terms, opened = _terms(source), source.manifest["plan"]["open_from"]
     law = published_noise(source.manifest)
     unit = law.scale / PARTS
-    seen = law.total_tails(terms, source.column("weight") / unit)
+    tail = law.total_tails(terms, source.column("weight") / unit)
     is_open = 1.0 if opened is None else law.total_tails(terms, np.array([opened / unit]))
-    return np.minimum(seen / np.maximum(is_open, np.finfo(np.float64).tiny), 1.0)
+    return np.minimum(tail / np.maximum(is_open, np.finfo(np.float64).tiny), 1.0)
 
 
 def published_noise(manifest: Any, stage: str = "") -> NoiseLaw:  # noqa: ANN401  parsed JSON
@@ -247,119 +119,90 @@ def published_noise(manifest: Any, stage: str = "") -> NoiseLaw:  # noqa: ANN401
     return law
 
 
-def average_open_cells(cells: OpenCells, group: Ints) -> CellNumbers:
+def weight_numbers(source: ReleaseSource) -> CellNumbers:
+    """Return the noisy weights of open cells, with the parts of their error."""
+    law, weight = published_noise(source.manifest), source.column("weight_noisy")
+    margin = np.full_like(
+        weight, law.scale / PARTS * law.total_quantile(_terms(source), MISS / 2.0)
+    )
+    above, zero = weight - source.column("weight_low"), np.zeros_like(weight)
+    # By how much the opening raised each weight, at most.
+    excess = np.where(above > margin * (1.0 + 1e-3), above, 0.0)
+    unknown = np.full_like(weight, np.nan)
+    return CellNumbers(weight, margin, margin, excess, zero, unknown, "model")
+
+
+def numbers_to_average(source: ReleaseSource, column: str) -> CellNumbers:
+    """Return a statistic in open cells, with what cells have in common as bias; see the module.
+
+    Raises
+    ------
+    InputError
+        If the statistic was not released.
+    """
+    numbers, limits = map_numbers(source, column), source.view(column).limits
+    if has_shapes(source.statistics):
+        return split_errors(numbers, (np.inf, np.inf), limits)
+    is_open = np.ones_like(numbers.number, dtype=np.bool_)
+    *_, excess = stated_ranges(source.manifest["plan"], source.column, is_open, limits)
+    law, span = published_noise(source.manifest), limits[1] - limits[0]
+    # What is left at a large weight is clipping.
+    (below, above), _ = cut_off_error(excess, np.full_like(numbers.number, np.inf), law)
+    return split_errors(numbers, (span * below, span * above), limits)
+
+
+def split_errors(
+    numbers: CellNumbers,
+    shared: tuple[Floats | float, Floats | float],
+    limits: tuple[float, float],
+) -> CellNumbers:
+    """Return numbers with the parts of their error that cells share as bias, at a limit all."""
+    slack, low, high = _SLACK * (limits[1] - limits[0]), numbers.noise_low, numbers.noise_high
+    bias_low = np.where(numbers.low <= limits[0] + slack, low, np.minimum(shared[0], low))
+    bias_high = np.where(numbers.high >= limits[1] - slack, high, np.minimum(shared[1], high))
+    return replace(
+        numbers,
+        noise_low=low - bias_low,
+        noise_high=high - bias_high,
+        bias_low=bias_low,
+        bias_high=bias_high,
+    )
+
+
+def average_open_cells(
+    numbers: CellNumbers, weights: CellNumbers, limits: tuple[float, float], group: Ints
+) -> CellNumbers:
     """Return the average of each group of open cells; see the module.
 
     Parameters
     ----------
-    cells : OpenCells
+    numbers, weights : CellNumbers
+        Of the cells.
+    limits : tuple of float
+        Least and largest value of the statistic.
     group : ndarray of int64, shape (n_cells,)
         Group of each cell, from 0 to n_groups - 1; each has a cell.
     """
-    if cells.noisy_sums is None:
-        return _average_intervals(cells, group)
-    averaged, alone = _average_sums(cells, cells.noisy_sums, group), np.bincount(group) == 1
-    # A lone cell keeps its interval.
-    fields = ("number", "noise_low", "noise_high", "bias_low", "bias_high")
-    columns: dict[str, Any] = {
-        name: np.where(alone, _add(group, getattr(cells.numbers, name)), getattr(averaged, name))
-        for name in fields
-    }
-    return replace(averaged, **columns)
-
-
-def _average_sums(cells: OpenCells, sums: CellSums, group: Ints) -> CellNumbers:
-    """Return the averages of groups by their sums, each group as a cell of its own."""
-    n, numbers, (lower_limit, largest) = np.bincount(group), cells.numbers, cells.limits
-    span = largest - lower_limit
-    deviation = cells.noise.sum_deviation / PARTS
-    noisy, weight = _add(group, cells.weight), add_cells(cells.weights, group)
-    divisor = np.maximum(noisy, deviation * np.sqrt(n))
-    centre = _add(group, sums.middle) / n
-    # Around the centre of the group, so that no digits cancel.
-    offset = sums.middle - centre[group]
-    total = _add(group, offset * cells.weight + sums.radius * sums.balance)
-    middle = np.clip(total / divisor, -centre, 1.0 - centre)
-    low, high = _fieller(
-        noisy, total, _noise_bound(cells.noise) ** 2, n, _add(group, offset**2 + sums.radius**2)
-    )
-    # Cells have what their ranges cut off in common; where noise made a weight negative, none.
-    share = np.maximum(cells.weight, np.finfo(np.float64).tiny)
-    share = share / _add(group, share)[group]
-    below, above = (
-        Excess(*(_add(group, share * piece) for piece in (side.mean, side.square, side.error)))
-        for side in (sums.cut.below, sums.cut.above)
-    )
-    cut = BeyondRange(below, above, sums.cut.deviation)
-    sides, _ = cut_off_error(cut, np.maximum(weight.low, 0.0), cells.noise)
-    down, up = (
-        np.hypot(np.maximum(gap, 0.0), side)
-        for gap, side in zip((middle - low, high - middle), sides, strict=True)
-    )
-    number = lower_limit + span * np.clip(centre + middle + _add(group, share * sums.shift), 0, 1)
-    sure = np.minimum(cells.weight_low, np.maximum(cells.weight, 0.0)) / divisor[group]
-    excess = cells.excess * (offset - middle[group]) / divisor[group]
-    slack = _SLACK * span
-    far_low = sure * np.where(numbers.low <= lower_limit + slack, numbers.number - lower_limit, 0.0)
-    far_high = sure * np.where(numbers.high >= largest - slack, largest - numbers.number, 0.0)
-    ratio, radius = _add(group, sums.balance) / divisor, _add(group, share * sums.radius)
-    return CellNumbers(
-        number,
-        np.where(
-            ratio - down / radius <= -SATURATION, np.maximum(number - lower_limit, 0.0), span * down
-        ),
-        np.where(ratio + up / radius >= SATURATION, np.maximum(largest - number, 0.0), span * up),
-        _add(group, far_low + span * np.maximum(excess, 0.0)),
-        _add(group, far_high + span * np.maximum(-excess, 0.0)),
-        np.full_like(number, np.nan),
-        "model",
-    )
-
-
-def _fieller(
-    weight: Floats, total: Floats, square: float, n: Ints, spread: Floats
-) -> tuple[Floats, Floats]:
-    """Return the M with (total - M weight)² at most square (spread + n M²): all, where it is."""
-    leading = weight**2 - square * n
-    root = np.sqrt(np.maximum(square * (n * total**2 + spread * leading), 0.0))
-    # Of negative weight no average follows, however clearly it is.
-    is_open = (leading <= 0.0) | (weight <= 0.0)
-    safe = np.where(is_open, 1.0, leading)
-    return (
-        np.where(is_open, -np.inf, (total * weight - root) / safe),
-        np.where(is_open, np.inf, (total * weight + root) / safe),
-    )
-
-
-def _noise_bound(law: NoiseLaw) -> float:
-    """Return the 95 % bound of noise of a variance of one, times the deviation of X + Y."""
-    quantile = float(noise_quantile95(np.array([MIDDLE_RATIO]), law)[0])
-    return quantile * law.scale / PARTS / float(np.sqrt(1.0 + MIDDLE_RATIO**2))
-
-
-def _average_intervals(cells: OpenCells, group: Ints) -> CellNumbers:
-    """Return the averages of groups by intervals that are taken to err everywhere alike."""
-    deviation, numbers, excess = cells.noise.number_deviation / PARTS, cells.numbers, cells.excess
-    noise_floor = deviation * np.sqrt(cells.terms * np.bincount(group))
-    total = np.maximum(_add(group, cells.weight), noise_floor)[group]
+    total = add_cells(weights, group)
+    divisor = np.maximum(total.number, total.noise_low)[group]
     # What noise took below 0 has no interval of its own.
-    positive = np.maximum(cells.weight, np.finfo(np.float64).tiny)
-    positive = positive / _add(group, positive)[group]
-    middle = _add(group, positive * numbers.number)
-    number = middle + _add(group, cells.weight / total * (numbers.number - middle[group]))
-    number = np.clip(number, *cells.limits)
-    shift = (numbers.number - number[group]) / total
-    weight_error = np.sqrt(_add(group, np.where(excess > 0.0, 0.0, shift * cells.margin) ** 2))
-    below, above = (
-        np.hypot(_add(group, positive * side), weight_error)
-        for side in (numbers.noise_low, numbers.noise_high)
-    )
+    share = np.maximum(weights.number, np.finfo(np.float64).tiny)
+    averages = add_cells(numbers, group, share / np.bincount(group, share)[group])
+    middle = averages.number
+    offset = weights.number / divisor * (numbers.number - middle[group])
+    number = np.clip(middle + np.bincount(group, offset), *limits)
+    shift = (numbers.number - number[group]) / divisor
+    is_opened = weights.bias_low > 0.0
+    noise = np.where(is_opened, 0.0, shift * weights.noise_low)
+    weight_error = np.sqrt(np.bincount(group, noise**2))
     too_high, too_low = (
-        _add(group, np.maximum(sign * shift * excess, 0.0)) for sign in (1.0, -1.0)
+        np.bincount(group, np.maximum(sign * shift * weights.bias_low, 0.0)) for sign in (1.0, -1.0)
     )
-    unknown = np.full_like(number, np.nan)
-    return CellNumbers(number, below, above, too_high, too_low, unknown, "model")
-
-
-def _add(group: Ints, column: Floats) -> Floats:
-    return np.asarray(np.bincount(group, column), dtype=np.float64)
+    return replace(
+        averages,
+        number=number,
+        noise_low=np.hypot(averages.noise_low, weight_error),
+        noise_high=np.hypot(averages.noise_high, weight_error),
+        bias_low=averages.bias_low + too_high,
+        bias_high=averages.bias_high + too_low,
+    )

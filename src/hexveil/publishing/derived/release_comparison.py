@@ -39,7 +39,7 @@ are used where cells share a private range or noise: one unlucky range moves man
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ from hexveil.publishing.derived.derived_numbers import (
 from hexveil.publishing.derived.open_cells import map_numbers
 from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.published_numbers import Release
-from hexveil.report.manifest_view import ManifestView, noun
+from hexveil.report.manifest_view import noun
 from hexveil.report.templates import render_sentence
 
 Comparable = Release | RolledUpRelease | str | Path
@@ -105,7 +105,6 @@ def compare_releases(
     *,
     value: str | None = None,
     statistic: str | None = None,
-    slots: tuple[str, str] | None = None,
     false_discovery_rate: float = DEFAULT_RATE,
     key: str | Path | None = None,
 ) -> ReleaseComparison:
@@ -120,8 +119,6 @@ def compare_releases(
     statistic : str, optional
         "mean", "variance", "sd", "p85", "share<30", a bin such as "histogram_03", or "users" under
         private presence; default the first that was released.
-    slots : pair of str, optional
-        A slot of each release, to compare these; both may be of one release.
     false_discovery_rate : float
         Share of the cells called changed that may be called so wrongly, on average.
     key : str or Path, optional
@@ -147,17 +144,16 @@ def compare_releases(
         side.source if isinstance(side, RolledUpRelease) else open_source(side, value, key=key)
         for side in parts_of_work(FOLDER_CHECK, (before, after))
     ]
-    is_same = earlier.identity["request"] == later.identity["request"]
-    if is_same and (slots is None or slots[0] == slots[1]):
+    if earlier.identity["request"] == later.identity["request"]:
         raise InputError(
             "both are the same release, or answer the same request: nothing but noise can differ; "
-            "give two slots of it, or another release."
+            "give another release; timeslots of one are compared on its page."
         )
     default = earlier.rolled_up[0] if earlier.rolled_up else earlier.statistics[0]
     column = column_of(statistic or default)
     check_comparable(earlier, later, column)
     numbers = [_numbers(source, column) for source in sources]
-    pairs = pair_cells(earlier.table, later.table, slots)
+    pairs = pair_cells(earlier.table, later.table)
     paired = [
         side.take(rows) for side, rows in zip(numbers, (pairs.before, pairs.after), strict=True)
     ]
@@ -169,7 +165,7 @@ def compare_releases(
     # Averages of roll-ups have sums of Laplace noise, whose bounds are joined by a rule and no
     # theorem, and so have releases of which one alone has a delta.
     basis = ("proven" if is_exact else "approximate") if are_independent else "model"
-    limits = replace(ManifestView.from_manifest(earlier.manifest), shown=column).limits
+    limits = earlier.view(column).limits
     verdict = np.where(is_found, np.where(change.number > 0.0, HIGHER, LOWER), UNCLEAR)
     width = limits[1] - limits[0]
     numbers_of_pairs: dict[str, Any] = {
@@ -184,7 +180,7 @@ def compare_releases(
     if earlier.is_map:
         covers |= {"statistic": column, "noun": noun(column)}
     sentence = "map_comparison_covers" if earlier.is_map else "comparison_covers"
-    statement = _statement(sources, column, pairs, slots) | {
+    statement = _statement(sources, column, pairs) | {
         "false_discovery_rate": false_discovery_rate,
         "procedure": "Benjamini-Hochberg" if are_independent else "Benjamini-Yekutieli",
         "basis": basis,
@@ -223,10 +219,7 @@ def _table(
 
 
 def _statement(
-    sources: Sequence[ReleaseSource],
-    statistic: str,
-    pairs: CellPairs,
-    slots: tuple[str, str] | None,
+    sources: Sequence[ReleaseSource], statistic: str, pairs: CellPairs
 ) -> dict[str, Any]:
     """Return both releases, the statistic, and how cells were paired, for `comparison.json`."""
     manifest = sources[0].manifest
@@ -235,7 +228,6 @@ def _statement(
         **{side: dict(source.identity) for side, source in zip(SIDES, sources, strict=True)},
         **{name: dict(manifest[name]) for name in ("dataset", "bounds", "grid")},
         "statistic": statistic,
-        "slots": None if slots is None else list(slots),
         "days_between": pairs.days,
         "cells": {
             "compared": int(pairs.before.size),

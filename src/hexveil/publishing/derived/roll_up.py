@@ -5,7 +5,7 @@ public record counts (cell_numbers.py). Cells that the release left out are left
 hexagon do not tile it exactly: the average is that of the children's records.
 
 Under private presence no record count is public: averages and shares of the open cells are weighted
-by their noisy weights, and numbers of units add up (open_cell_averages.py).
+by their noisy weights, and numbers of units add up (open_cells.py).
 
 Post-processing of released numbers and public facts: it costs no privacy, and repeating it gives
 the same numbers.
@@ -26,24 +26,26 @@ from hexveil.base.errors import InputError
 from hexveil.model.statistic_terms import column_of
 from hexveil.publishing.components import refuse_labels
 from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells, average_cells
-from hexveil.publishing.derived.days_roll_up import KindOfDay, RolledUpDays, roll_up_days
-from hexveil.publishing.derived.derived_cells import CoarserGrid, check_open, group_cells
+from hexveil.publishing.derived.days_roll_up import KindOfDay, roll_up_days
+from hexveil.publishing.derived.derived_cells import check_open, group_cells
 from hexveil.publishing.derived.derived_numbers import (
     DerivedTable,
     ReleaseSource,
     numbers_with_noise,
     open_source,
+    roll_up_statement,
 )
 from hexveil.publishing.derived.open_cells import (
     USERS,
     average_open_cells,
-    open_cells,
+    numbers_to_average,
     unit_numbers,
+    weight_numbers,
 )
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.kinds.guarantee import PRESENCE
 from hexveil.publishing.published_numbers import Release
-from hexveil.report.manifest_view import ManifestView, is_share, noun
+from hexveil.report.manifest_view import is_share, noun
 from hexveil.report.templates import render_sentence
 
 Columns = dict[str, Any]
@@ -81,12 +83,11 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     resolution: int | Literal["all"] | None = None,
     timeslot: str | None = None,
     columns: Sequence[str] | None = None,
-    one_cell: bool = False,
     value: str | None = None,
     statistic: str | None = None,
     by: KindOfDay | None = None,
     key: str | Path | None = None,
-) -> RolledUpRelease | RolledUpDays:
+) -> RolledUpRelease | DerivedTable:
     """Return the averages of a release over coarser cells, or of days; nothing is spent.
 
     Parameters
@@ -95,13 +96,11 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
         A release, or its folder, which is checked as by `hv.verify`. Of several releases, one of
         each day of an archive, averages over the days are returned, of each cell.
     resolution : int or "all", optional
-        H3 resolution of the parents of its hexagons; "all" for all places together.
+        H3 resolution of the parents of its hexagons; "all" for all places or labels together.
     timeslot : str, optional
         Longer slots, such as "1d" for the days of hours; "all" for all times together.
     columns : sequence of str, optional
         Label columns to keep, of a release of labels.
-    one_cell : bool
-        All cells together.
     value : str, optional
         The value column, of a release of several.
     statistic : str, optional
@@ -116,16 +115,15 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     Returns
     -------
     RolledUpRelease
-        Of several days `RolledUpDays`.
+        Of several days a `DerivedTable`, with a row per cell, or per cell and kind of day.
 
     Raises
     ------
     InputError
         If the folder is not as it was written, no average was released, or the grid is not coarser.
     """
-    grid = CoarserGrid(resolution, timeslot, columns, one_cell)
     if not isinstance(release, (Release, str, Path)):
-        if grid != CoarserGrid() or statistic is not None:
+        if (resolution, timeslot, columns, statistic) != (None,) * 4:
             raise InputError("days are rolled up in the cells of their releases; leave these out.")
         return roll_up_days(release, by=by or "all", key=key)
     if by is not None:
@@ -133,12 +131,17 @@ def roll_up(  # noqa: PLR0913  keyword-only, an option of the command per argume
     source = open_source(release, value, key=key)
     column = _statistic_to_roll_up(source, statistic)
     check_open(source)
-    coarse, group, section = group_cells(source.table, source.manifest["grid"], grid)
+    coarse, group, section = group_cells(
+        source.table, source.manifest["grid"], resolution, timeslot, columns
+    )
+    ends = source.view(column).limits
     average = _average_open_cells if source.is_map else _average_records
-    numbers, weights = average(source, column, group)
-    ends = replace(ManifestView.from_manifest(source.manifest), shown=column).limits
-    made = {"": numbers.number, "_low": numbers.low, "_high": numbers.high}
-    averages: Columns = {f"{column}{end}": np.clip(one, *ends) for end, one in made.items()}
+    numbers, weights = average(source, column, group, ends)
+    averages: Columns = {
+        column: np.clip(numbers.number, *ends),
+        f"{column}_low": np.clip(numbers.low, *ends),
+        f"{column}_high": np.clip(numbers.high, *ends),
+    }
     averages[f"{column}_noise95"] = np.maximum(numbers.noise_low, numbers.noise_high)
     averages[f"{column}_bias"] = np.maximum(numbers.bias_low, numbers.bias_high)
     counts = {"cells": np.bincount(group)}
@@ -167,10 +170,10 @@ def _statistic_to_roll_up(source: ReleaseSource, statistic: str | None) -> str:
     column = column_of(statistic) if statistic else ""
     follows = _adds_up(column) if source.is_map else column == MEAN
     if not possible or (column and not follows):
-        other = f", or roll up {', '.join(possible)}" if possible else ""
+        remedy = f", or roll up {', '.join(possible)}" if possible else ""
         raise InputError(
             f"the {noun(column or source.statistics[0])} of coarser cells does not follow from "
-            f"those of finer ones; publish the coarser grid{other}."
+            f"those of finer ones; publish the coarser grid{remedy}."
         )
     return column or column_of(possible[0])
 
@@ -179,44 +182,35 @@ def _adds_up(statistic: str) -> bool:
     return statistic in (MEAN, USERS) or is_share(statistic)
 
 
-def _average_records(source: ReleaseSource, _: str, group: Ints) -> tuple[CellNumbers, Columns]:
+def _average_records(
+    source: ReleaseSource, statistic: str, group: Ints, _: tuple[float, float]
+) -> tuple[CellNumbers, Columns]:
     """Return the average of the records of each group of cells, and their number."""
-    numbers, records = numbers_with_noise(source, MEAN), source.column("records")
+    numbers, records = numbers_with_noise(source, statistic), source.column("records")
     counted = np.bincount(group, records).astype(np.int64)
     return average_cells(numbers, records, group), {"records": counted}
 
 
 def _average_open_cells(
-    source: ReleaseSource, column: str, group: Ints
+    source: ReleaseSource, column: str, group: Ints, limits: tuple[float, float]
 ) -> tuple[CellNumbers, Columns]:
     """Return the statistic of each group of open cells, and the weight of its units, if any."""
     if column == USERS:
         return add_cells(unit_numbers(source), group), {}
-    cells = open_cells(source, column)
-    total = add_cells(cells.weights, group)
-    weights = {"weight": total.number, "weight_low": total.low, "weight_high": total.high}
+    weights = weight_numbers(source)
+    averages = average_open_cells(numbers_to_average(source, column), weights, limits, group)
+    total = add_cells(weights, group)
+    ends = {"weight": total.number, "weight_low": total.low, "weight_high": total.high}
     # Noise can take a weight below 0, which no weight is.
-    clipped = {name: np.maximum(weight, 0.0) for name, weight in weights.items()}
-    return average_open_cells(cells, group), clipped
+    return averages, {name: np.maximum(weight, 0.0) for name, weight in ends.items()}
 
 
 def _statement(source: ReleaseSource, column: str, numbers: CellNumbers) -> dict[str, Any]:
     """Return the statement of a roll-up, for `roll-up.json`."""
-    manifest = source.manifest
-    of_map = {"model": PRESENCE, "closed_cells": source.closed_cells}
-    covers = (
-        render_sentence("derived.txt", "map_roll_up_covers", statistic=column, noun=noun(column))
-        if source.is_map
-        else render_sentence("derived.txt", "roll_up_covers", proven=numbers.basis == "proven")
-    )
-    return {
-        "kind": "roll-up",
-        "source": dict(source.identity),
-        **{name: dict(manifest[name]) for name in ("dataset", "bounds", "grid", "selection")},
-        "catalogue": dict(manifest.get("catalogue", {})),
-        "statistic": column,
-        "basis": numbers.basis,
-        **(of_map if source.is_map else {}),
-        "covers": covers,
-        "promise": manifest["guarantee"]["promise"],
-    }
+    macro, words = "roll_up_covers", Columns(proven=numbers.basis == "proven")
+    of_map = {}
+    if source.is_map:
+        macro, words = "map_roll_up_covers", Columns(statistic=column, noun=noun(column))
+        of_map = {"model": PRESENCE, "closed_cells": source.closed_cells}
+    statement = roll_up_statement(source, column, numbers.basis)
+    return statement | of_map | {"covers": render_sentence("derived.txt", macro, **words)}

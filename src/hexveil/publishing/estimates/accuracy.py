@@ -42,7 +42,7 @@ from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyarrow import Table
 
@@ -149,58 +149,33 @@ AS_WELL = 0.9
 borrow from all cells are never off by more than one number, so that only nearly as much shows."""
 
 
-def grade(bound: Floats, width: Floats | float, informative: Bools) -> list[str]:
-    """Return each cell's quality, from its bound and the range of the statistic."""
-    return _grades(bound, (width / GOOD, width / CAUTION), informative)
-
-
-def _grades(half: Floats, limits: Sequence[Floats | float], informative: Bools) -> list[str]:
-    flags = np.select([half <= limit for limit in limits], ["good", "caution"], "noise")
-    return [str(flag) for flag in np.where(informative, flags, "noise")]
-
-
-def grade_against_map(
-    interval: tuple[Floats, Floats], deviation: float, informative: Bools
-) -> list[str]:
-    """Return each cell's quality, from its interval and the deviation between cells.
-
-    Parameters
-    ----------
-    interval : pair of ndarray of float, shape (n_cells,)
-        Ends of the 95% intervals, before those of cells that are cut off are widened.
-    deviation : float
-        Standard deviation between cells.
-    informative : ndarray of bool, shape (n_cells,)
-        False for cells with a number that says nothing of them.
-
-    Examples
-    --------
-    >>> ends = np.array([0.0, 0.0, 0.0]), np.array([4.0, 6.0, 8.0])
-    >>> grade_against_map(ends, 2.0, np.full(3, True))
-    ['good', 'caution', 'noise']
-    """
-    limits = accuracy_text.GOOD_DEVIATIONS * deviation, accuracy_text.CAUTION_DEVIATIONS * deviation
-    return _grades((interval[1] - interval[0]) / 2.0, limits, informative)
-
-
 def grade_intervals(
-    half_width: Floats, between: float | None, width: float, informative: Bools
+    half_width: Floats, between: float | None, width: Floats | float, informative: Bools
 ) -> list[str]:
     """Return each cell's quality by half its interval: against the map, or the statistic's range.
 
     Parameters
     ----------
     half_width : ndarray of float, shape (n_cells,)
+        Of 95% intervals, before those of cells that are cut off are widened.
     between : float or None
         Standard deviation between cells; None for a map of one cell.
-    width : float
+    width : float or ndarray of float
         Range of the statistic.
     informative : ndarray of bool, shape (n_cells,)
         False for cells with a number that says nothing of them.
+
+    Examples
+    --------
+    >>> grade_intervals(np.array([2.0, 3.0, 4.0]), 2.0, 60.0, np.full(3, True))
+    ['good', 'caution', 'noise']
     """
     if between is None:
-        return grade(half_width, width, informative)
-    return grade_against_map((-half_width, half_width), between, informative)
+        limits = width / GOOD, width / CAUTION
+    else:
+        limits = accuracy_text.GOOD_DEVIATIONS * between, accuracy_text.CAUTION_DEVIATIONS * between
+    flags = np.select([half_width <= limit for limit in limits], ["good", "caution"], "noise")
+    return [str(flag) for flag in np.where(informative, flags, "noise")]
 
 
 def beats_constant(typical_error: float | None, deviation: float | None) -> bool | None:

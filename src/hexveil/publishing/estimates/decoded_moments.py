@@ -29,7 +29,6 @@ from hexveil.publishing.estimates.table import build_table, limits_of
 from hexveil.publishing.memory.history import RememberedMeans, remember_means
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing import cell_groupings, shrinkage
-from hexveil.smoothing.shrinkage import OWN_DEVIATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,7 +173,7 @@ def groupings_of(cells: CellTable) -> tuple[RandomEffect, ...]:
 def smoothing_statement(
     plan: MomentComponent, smoothed: Mapping[str, Smoothed], *, posterior: bool = False
 ) -> list[dict[str, Any]]:
-    """Return the manifest's statement on smoothing: the model, and the quality of the map.
+    """Return the manifest's statement on smoothing: the model of each statistic.
 
     Parameters
     ----------
@@ -190,17 +189,14 @@ def smoothing_statement(
             "model": render_sentence(
                 "smoothing.txt",
                 "model",
-                smoothed=bool(estimate.deviations),
-                effects=[effect for effect in estimate.deviations if effect != OWN_DEVIATION],
+                smoothed=estimate.effects is not None,
+                effects=estimate.effects,
                 left_out=estimate.left_out,
                 widened=estimate.widened,
                 posterior=posterior and name == "mean",
                 cell_ranges=plan.allocation.clipping.borrows,
                 gaussian=bool(plan.delta),
             ),
-            "deviations": dict(estimate.deviations),
-            "signal_share": estimate.signal_share,
-            "distinguishable": estimate.distinguishable,
         }
         for name, estimate in smoothed.items()
     ]

@@ -251,14 +251,7 @@ def adopt_intervals(
     estimate = np.clip(smoothed.estimate + posterior.surplus, low, high)
     if borrowed:
         estimate = posterior.estimate
-    overall = np.sum(estimate) / estimate.size
-    return replace(
-        smoothed,
-        estimate=estimate,
-        low=low,
-        high=high,
-        distinguishable=int(np.count_nonzero((low > overall) | (high < overall))),
-    )
+    return replace(smoothed, estimate=estimate, low=low, high=high)
 
 
 def _is_tight(means: Floats, last: ClippedLook, view: MeanView) -> Bools:

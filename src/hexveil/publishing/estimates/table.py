@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.publishing.estimates.accuracy import deviation_of, grade, grade_against_map
+from hexveil.publishing.estimates.accuracy import deviation_of, grade_intervals
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence, squared
@@ -64,31 +64,19 @@ def split_column(name: str) -> tuple[str, str]:
     return statistic, key
 
 
-def describe_column(
-    name: str,
-    strategy: str = "",
-    *,
-    smoothed: bool = False,
-    staged: bool = False,
-    posterior: bool = False,
-    gaussian: bool = False,
-) -> str:
+def describe_column(name: str, *, gaussian: bool = False, **context: Any) -> str:  # noqa: ANN401
     """Return the description of a column.
 
     Parameters
     ----------
     name : str
         Name of the column; any name but those of a release is that of a label.
-    strategy : str
-        Strategy of the private clipping range, as in the manifest; "" within public bounds.
-    smoothed : bool
-        Whether the release has smoothed estimates.
-    staged : bool
-        Whether every cell is published by a mechanism of one cell.
-    posterior : bool
-        Whether the interval of the average is that of its posterior.
     gaussian : bool
         Whether the noise is Gaussian, under a δ.
+    context : str and bool
+        `strategy` of the private clipping range, as in the manifest; "" within public bounds.
+        Whether the release has `smoothed` estimates, every cell is published by a mechanism of one
+        cell (`staged`), and the interval of the average is that of its `posterior`.
 
     Examples
     --------
@@ -98,15 +86,11 @@ def describe_column(
     statistic, key = split_column(name)
     if not statistic:
         return render_sentence(_TEMPLATE, "place", name=name)
-    return render_sentence(
-        _TEMPLATE,
-        f"gaussian_{key}" if gaussian and key in ("scale", "bound95") else key,
-        statistic=statistic,
-        strategy=strategy,
-        smoothed=smoothed,
-        staged=staged,
-        posterior=posterior and statistic == "mean",
-    )
+    context = {"strategy": "", "smoothed": False, "staged": False, "posterior": False} | context
+    context["posterior"] = context["posterior"] and statistic == "mean"
+    if gaussian and key in ("scale", "bound95"):
+        key = f"gaussian_{key}"
+    return render_sentence(_TEMPLATE, key, statistic=statistic, **context)
 
 
 def build_table(
@@ -144,7 +128,7 @@ def build_table(
     def describe(name: str) -> tuple[str, str]:
         text = describe_column(
             name,
-            plan.allocation.clipping.strategy,
+            strategy=plan.allocation.clipping.strategy,
             smoothed=bool(smoothed),
             staged=plan.allocation.clipping.has_stages,
             posterior=posterior is not None,
@@ -200,7 +184,8 @@ def _statistic_columns(
         made[name] |= _widen_cut_off(made[name], cells_cut, loud[name], ends[name])
     if root:
         informative = plan.error_models["variance"].informative
-        flags = grade(root["bound95"], plan.span * RANGE["sd"], informative)
+        width = plan.span * RANGE["sd"]
+        flags = grade_intervals(root["bound95"], None, width, informative)
         own = pa.array(flags, type=pa.string())
         # Under a private range the root is as sure as its square.
         root["quality"] = made["variance"]["quality"] if ranged else own
@@ -229,7 +214,8 @@ def _noised(error: ErrorModel, noisy: Floats, ends: tuple[Floats, Floats]) -> di
         "low": np.maximum(raw - bound, lower),
         "high": np.minimum(raw + bound, upper),
         "quality": pa.array(
-            grade(error.graded_bound, upper - lower, error.informative), type=pa.string()
+            grade_intervals(error.graded_bound, None, upper - lower, error.informative),
+            type=pa.string(),
         ),
     }
 
@@ -262,14 +248,14 @@ def _grade_against_map(
         deviation = deviation_of(name, columns, posterior, error.law)
         loud[name] = np.array(columns["quality"].to_pylist()) == "noise"
         if deviation is not None:
-            interval = columns["low"], columns["high"]
-            flags = grade_against_map(interval, deviation, error.informative)
+            half, informative = (columns["high"] - columns["low"]) / 2.0, error.informative
+            flags = grade_intervals(half, deviation, 0.0, informative)
             if name == "mean" and posterior is not None:
                 careful = posterior.tight & (np.array(flags) == "good")
                 flags = np.where(careful, "caution", flags).tolist()
             columns["quality"] = pa.array(flags, type=pa.string())
             noise = columns["bound95"] - columns["bias"]
-            by_noise = grade_against_map((-noise, noise), deviation, error.informative)
+            by_noise = grade_intervals(noise, deviation, 0.0, informative)
             loud[name] = np.array(by_noise) == "noise"
     return loud
 

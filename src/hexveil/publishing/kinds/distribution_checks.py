@@ -25,7 +25,6 @@ import numpy as np
 
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.promise import PARTS, of_amount
-from hexveil.base.errors import InputError
 from hexveil.learning.remembering import estimate_day
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.model import statistic_terms
@@ -46,7 +45,7 @@ from hexveil.publishing.kinds.guarantee import (
     is_same,
     lattice_of,
 )
-from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements
+from hexveil.publishing.kinds.loss_checks import ReleaseStatements
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.score_history import read_shape
 from hexveil.report.manifest_view import numbers_of
@@ -66,46 +65,30 @@ LOOSE = 1e-6
 """Part by which rounding may set statistics of a cell apart."""
 NEEDED = {"indicator": {SCORES}, "ranks": {SHAPE, SCORES}, "bins": {SHAPE}}
 """Components by the form in which a distribution was measured."""
-RECOMPUTED = (
-    "the sum of all losses, by scales, weights and bounds",
-    "grades, typical errors, and that quantiles and shares of each cell agree",
-)
-UNKNOWN = (
-    moment_checks.UNKNOWN[0],
-    "estimates and intervals of the distribution: they follow from numbers not in the folder",
-)
-"""What a folder lets anybody recompute, and what it does not."""
 
 
 def check_statements(manifest: Json) -> Iterator[str]:
-    """Yield statements that no release of this kind has; run before any part is used."""
-    plan, delta = manifest["plan"], delta_of(manifest)
-    try:
-        moments, terms = parse_statistics(plan["statistics"])
-    except InputError:
-        yield "manifest.json names a statistic that no release has."
-        return
+    """Yield statements that no release of this kind has; run before any part is used.
+
+    Raises
+    ------
+    InputError
+        If there is no such statistic.
+    """
+    plan = manifest["plan"]
+    moments, terms = parse_statistics(plan["statistics"])
     needed = NEEDED[plan["estimator"]] | ({MOMENTS} if moments else set())
+    names = [component["name"] for component in plan["components"]]
+    statistics = {MOMENTS: [*moments], SCORES: ["mean"]}
+    expected = {name: own for name, own in statistics.items() if name in needed}
     # Where an earlier release published the shape, nothing is paid for it.
     if plan["estimator"] == "ranks" and manifest.get("memory", {}).get("releases"):
-        needed = needed & {one["name"] for one in plan["components"]} | needed - {SHAPE}
-    stated = {name: manifest[name]["plan"] for name in (MOMENTS, SCORES) if name in manifest}
-    sections = {name: ["mean"] if name == SCORES else [*moments] for name in needed - {SHAPE}}
-    weights = {"weight", *(["squared_weight"] if delta else [])}
-    keys = {"cell", *sections, *(weights if plan["estimator"] == "bins" else ())}
+        needed = needed - {SHAPE} | needed & {*names}
+    stated = {name: manifest[name]["plan"]["statistics"] for name in statistics if name in manifest}
     if not terms or plan["statistics"] != [*moments, *(term.text for term in terms)]:
         yield "manifest.json does not name its statistics as a release does."
-    elif sorted(component["name"] for component in plan["components"]) != sorted(needed):
+    if sorted(names) != sorted(needed) or stated != expected:
         yield "manifest.json does not name the components of its plan."
-    elif any(
-        ("squared_mu" in entry) != bool(delta)
-        for entry in (manifest["losses"], *plan["components"])
-    ):
-        yield "squares of mu are stated without a delta, or a delta without them."
-    elif {name: own["statistics"] for name, own in stated.items()} != sections or any(
-        set(row) != keys for row in manifest["cells"]
-    ):
-        yield "a component of the plan, or a cell, lacks what its loss follows from."
 
 
 def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
@@ -164,19 +147,19 @@ def _check_components(manifest: Json) -> Iterator[str]:
     """Yield losses of components that are not those of their parts, or do not add up."""
     components, delta = manifest["plan"]["components"], delta_of(manifest)
     for component in components:
-        name, expected = component["name"], {}
+        name = component["name"]
         if name == SHAPE:
             yield from _check_shape(component, manifest)
+            largest, expected = Fraction(_cost(component, delta)[0]), {}
             if delta:
-                largest = of_amount(Fraction(component["squared_mu"]["max"]), delta)
-                expected = {"epsilon": epsilon_text(largest.epsilon)}
+                expected = {"epsilon": epsilon_text(of_amount(largest, delta).epsilon)}
         else:
             own = manifest[name]["losses"]
-            spent = {"epsilon": epsilon_text(Fraction(own["max"])), "mean_loss": own["mean"]}
-            expected = spent | {"squared_mu": own.get("squared_mu")}
+            expected = {"epsilon": epsilon_text(Fraction(own["max"])), "mean_loss": own["mean"]}
+            expected["squared_mu"] = own.get("squared_mu")
         yield from find_differences(component, expected, name, "its losses", CLOSE)
     added = added_losses(manifest)
-    maxima, means = zip(*map(_cost, components), strict=True)
+    maxima, means = zip(*(_cost(component, delta) for component in components), strict=True)
     if not is_same(added["mean"], math.fsum(means), CLOSE):
         yield "the mean losses of the components do not add up to that of the release."
     slack = TOLERANCE * (1.0 + added["max"])
@@ -184,39 +167,34 @@ def _check_components(manifest: Json) -> Iterator[str]:
         yield "the largest loss is not within those of the components and their sum."
 
 
-def _cost(component: Json) -> tuple[float, float]:
+def _cost(component: Json, delta: Fraction) -> tuple[float, float]:
     """Return the largest and the mean cost of a component: of ε, or of squares of μ."""
-    if square := component.get("squared_mu"):
-        return square["max"], square["mean"]
+    if delta:
+        return component["squared_mu"]["max"], component["squared_mu"]["mean"]
     return float(component["epsilon"]), component["mean_loss"]
 
 
 def _check_shape(component: Json, manifest: Json) -> Iterator[str]:
     """Yield if the loss of the shape, and of bins, is not that of its noise."""
-    stages, delta = component["stages"], delta_of(manifest)
+    delta, has_bins = delta_of(manifest), manifest["plan"]["estimator"] == "bins"
     # Products, which overflow to infinity: powers of a stranger's numbers would raise.
     rates = [
         (one["stage"], (1.0 / one["scale"]) * (1.0 / one["scale"] if delta else 1.0))
-        for one in stages
+        for one in component["stages"]
     ]
-    bins = [rate for name, rate in rates if name == CELL_BINS]
-    if (manifest["plan"]["estimator"] == "bins") != (len(bins) == 1):
-        yield "the stages of the shape are not those of its form."
-        return
     shared = 2.0 * math.fsum(rate for name, rate in rates if name != CELL_BINS)
-    of_bins, units = math.fsum(bins), max(manifest["losses"]["units"], 1)
-    weights, squares = (
-        math.fsum(row.get(name, 0.0) for row in manifest["cells"])
-        for name in ("weight", "squared_weight")
-    )
-    expected = shared + 2.0 * of_bins * (squares if delta else weights) / units
-    lattice = 2.0 * of_bins * weights / units / PARTS / float(LATTICE) if delta else 0.0
-    largest, mean = _cost(component)
+    of_bins = 2.0 * math.fsum(rate for name, rate in rates if name == CELL_BINS)
+    cells, units = manifest["cells"] if has_bins else (), max(manifest["losses"]["units"], 1)
+    weights = math.fsum(row["weight"] for row in cells) / units
+    added = math.fsum(row["squared_weight"] for row in cells) / units if delta else weights
+    expected = shared + of_bins * added
+    lattice = of_bins * weights / PARTS / float(LATTICE) if delta else 0.0
+    largest, mean = _cost(component, delta)
     room = CLOSE * (1.0 + mean) if delta else CLOSE * expected + TOLERANCE
-    if not expected - room <= mean <= expected + lattice + room:
+    if has_bins != bool(of_bins) or not expected - room <= mean <= expected + lattice + room:
         yield "the mean loss of the shape is not that of its noise scales and weights."
     # Nobody weighs more than one over all cells.
-    if not expected - LOOSE <= largest <= (shared + 2.0 * of_bins) * (1.0 + LOOSE):
+    if not expected - LOOSE <= largest <= (shared + of_bins) * (1.0 + LOOSE):
         yield "the largest loss of the shape is not within what its noise scales allow."
 
 
@@ -228,29 +206,23 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     statements, terms, lattice = manifest["accuracy"], _terms(manifest), lattice_of(manifest)
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
     described = {name: is_value for name, _, is_value in released.describe_terms(terms, lattice)}
+    between = {}
+    for name, is_value in described.items():
+        half = statistic_terms.half_bin(lattice) if is_value else 0.0
+        estimate, error = (numbers_of(table, f"{name}_{key}") for key in ("estimate", "error"))
+        between[name] = released.deviation_of_estimates(estimate, error, half)
     if statements[: len(own)] != own:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
-
-    def between(stated: Json) -> float | None:
-        name = stated["statistic"]
-        half = statistic_terms.half_bin(lattice) if described[name] else 0.0
-        estimate, error = (numbers_of(table, f"{name}_{key}") for key in ("estimate", "error"))
-        return released.deviation_of_estimates(estimate, error, half)
-
-    of_terms = {"accuracy": statements[len(own) :]}
-    faults = [*moment_checks.check_accuracy(table, of_terms, [*described], between)]
+    of_terms = statements[len(own) :]
+    faults = [*moment_checks.check_accuracy(table, of_terms, between)]
     yield from faults
-    for stated in () if faults else of_terms["accuracy"]:
-        name, by_map = stated["statistic"], stated["between_cells"]
+    for stated in () if faults else of_terms:
+        name = stated["statistic"]
+        low, high = (numbers_of(table, f"{name}_{key}") for key in ("low", "high"))
         width = float(lattice.span) if described[name] else 1.0
-        low, high, errors = (numbers_of(table, f"{name}_{key}") for key in ("low", "high", "error"))
-        if (errors < 0).any():
-            yield f"{name}_error is negative."
         # By the stated number: rounding must not turn a grade.
-        if (
-            released.grade_estimates(low, high, by_map, width)
-            != table[f"{name}_quality"].to_pylist()
-        ):
+        grades = released.grade_estimates(low, high, stated["between_cells"], width)
+        if grades != table[f"{name}_quality"].to_pylist():
             yield f"{name}_quality is not that of its interval."
     limits = released.limits_of((), terms, lattice)
     yield from check_estimates(

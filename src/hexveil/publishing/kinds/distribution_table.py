@@ -58,6 +58,7 @@ from hexveil.publishing.estimates.posterior_estimates import estimate_view
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
 from hexveil.publishing.memory.history import remember_view
 from hexveil.publishing.memory.score_history import score_facts
+from hexveil.report.templates import render_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -73,17 +74,6 @@ if TYPE_CHECKING:
 
 
 KEYS = ("estimate", "low", "high", "error", "quality")
-_MEANINGS = {
-    "estimate": "{}, estimated by a model of the cell's distribution",
-    "low": "lower end of the 95% interval of {}, by that model",
-    "high": "upper end of the 95% interval of {}, by that model",
-    "error": "expected absolute error of the estimate of {}, by that model",
-    "quality": (
-        "of {}: good (half of the 95% interval is at most the standard deviation between cells in "
-        "manifest.json), caution (at most 1.75 of them) or noise (wider: little beyond the map); "
-        "in a release of one cell against a tenth and a quarter of the range"
-    ),
-}
 
 
 def released_columns(terms: tuple[Term, ...]) -> tuple[str, ...]:
@@ -150,7 +140,8 @@ def decode_release(
         made = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
         made["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
         for key, column in made.items():
-            metadata = {"description": _MEANINGS[key].format(subject)}
+            text = render_sentence("columns.txt", "shape", key=key, subject=subject)
+            metadata = {"description": text}
             if is_value and facts.value_unit and key != "quality":
                 metadata["unit"] = facts.value_unit
             field = pa.field(f"{prefix}_{key}", column.type, metadata=metadata)
@@ -203,8 +194,7 @@ def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> floa
 
 def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:
     """Return each cell's quality: against the other cells, or of one cell against the range."""
-    informative = np.full(low.size, fill_value=True)
-    return grade_intervals((high - low) / 2.0, between, width, informative)
+    return grade_intervals((high - low) / 2.0, between, width, np.full(low.size, fill_value=True))
 
 
 def means_of(table: pa.Table) -> CellEstimates:

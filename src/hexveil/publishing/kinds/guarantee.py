@@ -206,6 +206,9 @@ def find_differences(
     if isinstance(expected, dict):
         for key, own in expected.items():
             yield from find_differences(stated.get(key), own, f"{place}/{key}", source, tolerance)
+    elif isinstance(expected, list) and isinstance(stated, list) and len(expected) == len(stated):
+        for number, own in enumerate(expected):
+            yield from find_differences(stated[number], own, f"{place}/{number}", source, tolerance)
     elif not is_same(stated, expected, tolerance):
         yield f"{place} is not that of {source}."
 

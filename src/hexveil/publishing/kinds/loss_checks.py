@@ -1,86 +1,201 @@
 """Checks of a folder's statements on losses and errors, each fact against the others.
 
-Losses, or squares of μ under a δ, have to lie within the limits that scales, biases, bounds and
-counts leave them (recomputed_losses.py); privacy steps add up to them; naive accounting charges no
-less; biases and bounds are those that a release states.
+Per cell a folder has the number of units n and of records N, the width U of the bounds and, of each
+statistic, the scale b of the noise and the bias B. It has no row per unit, so nobody can recompute
+what one unit loses. The following can be.
+
+The sum of all units' losses
+    Let a unit contribute k of its samples to a cell, and K = Σ k. By the mean its rate is k U /
+    (b N) (planning/plan.py), and B = U d / 2 with d = 1 - K / N (accounting/error_model.py). So the
+    rates of all units are (U - 2 B) / b in this cell: counts cancel. Under a private range of width
+    w a unit of weight share s has the rate s w / b, and Σ s = 1: all have w / b; by variances of
+    radius r likewise r² / b; and each unit loses the cost of the range.
+    Under a pure promise rates are losses and add up. So `losses.mean` times `losses.units` is known
+    exactly, and a scale, a bias or a bound that was changed alone does not fit it.
+    A variance without a private range moves by at least x / 4 (1 - 1/N²), x = k / N, for N = 1 by
+    nothing. Σ x = 1 - d follows from B = U² h (1 - h) / 2, h = min(d, 1/2), unless d >= 1/2, when
+    it may be 0. By both statistics of a cell a unit loses no less than by either
+    (accounting/privacy_loss.py). So the sum is at least that of these.
+    With a range of width R for each cell, all units lose R / b by one that keeps the range of the
+    first look: it spends all of the cells' epsilon on its number. One that was measured anew had
+    spent the share f before, and all lose R / (b (1 - f)).
+Under a δ
+    squares of μ add up, over statistics as well: a unit costs the square of its rate
+    (accounting/moves.py). With rates A together, squares add up to at least A² / n (all alike).
+The largest loss
+    It is at least the average of those who lose anything, and at least the loss of all by any one
+    cell, divided by n.
+
+With stages of its own in each cell a unit loses at most `cell_epsilon` by a cell, each stage costs
+no more than the total, and all of them no less.
+
+Not recomputed, because nothing in the folder shows it: quantiles of the losses but for their order,
+the loss of a single unit, `l0_epsilon` but for its least; with stages of cells, what a stage costs
+a unit, since that follows from how samples are grouped and weighed. Losses that are stated larger
+than the noise costs are no fault where only their least is known. How private ranges were chosen
+decides no loss, and no interval that is recomputed: it is stated, and not compared.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from hexveil.accounting.error_model import LN20, MAX_CONSTANT_ERROR
-from hexveil.accounting.promise import PARTS, Pure
-from hexveil.base.rational import decimal_text
-from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
-from hexveil.mechanisms.looks import pooled_means
-from hexveil.mechanisms.pooled_law import PooledLaw
-from hexveil.mechanisms.stage_data import widened
+from hexveil.accounting.error_model import LN20
+from hexveil.accounting.noise_law import NoiseLaw, law_at
+from hexveil.base.arrays import Floats
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
+    added_losses,
     check_losses,
-    epsilon_text,
+    delta_of,
     is_close,
     is_interval,
+    lattice_of,
 )
-from hexveil.publishing.kinds.recomputed_losses import (
-    HISTOGRAM,
-    ReleaseStatements,
-    recompute_losses,
-    share_of_noise,
-)
+from hexveil.report.manifest_view import numbers_of
 
 Json = dict[str, Any]
 
-ROUNDED = 1.5
-"""Quanta by which whole numbers may differ from what they were rounded from."""
+HISTOGRAM = "pooled_histogram"
+"""Privacy step that releases with a range per cell have, and no others."""
+WHOLE_MAP = (HISTOGRAM, "clipping_range", "within_spread")
+"""Steps that look at the whole map, which every unit is charged."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
 
 
+@dataclass(frozen=True, eq=False)
+class StatedStatistic:
+    """A statistic of every cell, as the manifest states it; arrays of shape (n_cells,)."""
+
+    name: str
+    contribution_cap: Floats
+    scale: Floats
+    bias: Floats
+    bound95: Floats
+    grid_start: Floats
+    grid_step: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseStatements:
+    """Statements of a manifest and its table from which losses are recomputed.
+
+    Attributes
+    ----------
+    manifest : dict
+    users, records : ndarray of float, shape (n_cells,)
+    statistics : dict of str to StatedStatistic
+    steps : dict of str to dict
+        The privacy steps by name.
+    lattice : ValueLattice
+        Bounds of the values, and their quantum.
+    delta : Fraction
+        0 of a pure promise.
+    """
+
+    manifest: Json
+    users: Floats
+    records: Floats
+    statistics: dict[str, StatedStatistic]
+    steps: dict[str, Json]
+    lattice: ValueLattice
+    delta: Fraction
+
+    @classmethod
+    def from_release(cls, manifest: Json, table: pa.Table) -> ReleaseStatements:
+        """Return the statements of a release; ValueError if cells name different statistics."""
+        statistics = {}
+        for entries in zip(*(cell["noised"] for cell in manifest["cells"]), strict=True):
+            name, keys = entries[0]["statistic"], [one.name for one in fields(StatedStatistic)[1:]]
+            if any(one["statistic"] != name for one in entries):
+                raise ValueError("cells of other statistics")
+            columns = (np.array([one[key] for one in entries], dtype=np.float64) for key in keys)
+            statistics[name] = StatedStatistic(name, *columns)
+        return cls(
+            manifest,
+            numbers_of(table, "users"),
+            numbers_of(table, "records"),
+            statistics,
+            {step["step"]: step for step in manifest["plan"]["privacy_steps"]},
+            lattice_of(manifest),
+            delta_of(manifest),
+        )
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Law of the noise."""
+        return law_at(self.delta)
+
+    def cost(self, name: str) -> float:
+        """Return the cost of a privacy step: ε, or its square of μ under a δ; 0 without it."""
+        step = self.steps.get(name, {"epsilon": "0", "squared_mu": 0.0})
+        if self.delta:
+            return float(step.get("squared_mu", math.nan))
+        return float(Fraction(step["epsilon"]))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the values."""
+        return float(self.lattice.lower), float(self.lattice.upper)
+
+    @property
+    def span(self) -> float:
+        """Width of the bounds."""
+        return float(self.lattice.span)
+
+    @property
+    def ranges(self) -> tuple[Floats, Floats, Floats]:
+        """Ends of the clipping range of each cell, and whether it was measured anew."""
+        ranges = [cell["noised"][0]["clipping_range"] for cell in self.manifest["cells"]]
+        keys = ("lower", "upper", "moved")
+        lower, upper, moved = (np.array([one[key] for one in ranges], float) for key in keys)
+        return lower, upper, moved
+
+    @property
+    def has_cell_stages(self) -> bool:
+        """Whether each cell was published by a mechanism of one cell, in stages of its own."""
+        return "cell_stages" in self.steps
+
+    @property
+    def has_no_range(self) -> bool:
+        """Whether values were clipped to public bounds alone."""
+        return "clipping_range" not in self.steps and not self.has_cell_ranges
+
+    @property
+    def has_cell_ranges(self) -> bool:
+        """Whether each cell has a range, by a look at all of them or by earlier releases."""
+        return HISTOGRAM in self.steps or "remembered" in self.steps.get("cells", {})
+
+
 def find_problems(stated: ReleaseStatements) -> Iterator[str]:
     """Yield the impossible statements on losses and errors, a sentence each."""
+    losses, guarantee = stated.manifest["losses"], stated.manifest["guarantee"]
     yield from check_losses(stated.manifest)
-    yield from _check_cost(stated)
+    if float(Fraction(guarantee["l0_epsilon"])) < losses["max"] * (1.0 - TOLERANCE):
+        yield "l0_epsilon is smaller than the loss spent, so it is no sum over cells."
+    if losses["units"] < stated.users.max(initial=0):
+        yield "losses are of fewer units than a cell has."
     yield from _check_sums(stated)
     yield from _check_steps(stated)
-    yield from _check_ranges(stated)
     yield from _check_errors(stated)
 
 
-def _check_cost(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions on who loses anything: cells with noise cost, and constants do not."""
-    losses, ledger = stated.manifest["losses"], stated.manifest["ledger"]
-    guarantee = stated.manifest["guarantee"]
-    epsilon = stated.manifest["plan"]["request"]["epsilon"]
-    # Of targets, what they cost.
-    requested = Fraction(guarantee["epsilon_spent"] if epsilon is None else epsilon)
-    if guarantee["epsilon_requested"] not in (decimal_text(requested), epsilon_text(requested)):
-        yield "guarantee/epsilon_requested is not that of the request."
-    naive = float(Fraction(guarantee["l0_epsilon"]))
-    if naive < losses["max"] * (1.0 - TOLERANCE):
-        yield "l0_epsilon is smaller than the loss spent, so it is no sum over cells."
-    # A private choice alone reads values, too, and needs no Laplace noise.
-    has_noise = stated.has_cell_stages or any(p.scale.any() for p in stated.statistics.values())
-    if has_noise and (not losses["max"] or ledger is None):
-        yield "a cell has noise, and the release says that it cost nothing."
-    if not has_noise and (losses["max"] or ledger is not None):
-        yield "no cell has noise, and the release says that it cost something."
-    if losses["units"] < stated.users.max(initial=0) or losses["at_zero"] > losses["units"]:
-        yield "losses are of fewer units than a cell has."
-    if (losses["at_zero"] == losses["units"]) != (not losses["max"]):
-        yield "either all units lose nothing, or one loses something."
+# ---- losses ----
 
 
 def _check_sums(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between the losses and the cells."""
-    total, largest = recompute_losses(stated)
-    added, units = stated.added, stated.manifest["losses"]["units"]
+    least, most, largest = recompute_losses(stated)
+    added, units = added_losses(stated.manifest), stated.manifest["losses"]["units"]
     powers = {"mean": 1, "variance": 2}
     rates = (
         share_of_noise(stated.span ** powers[p.name], p.scale).sum()
@@ -88,144 +203,111 @@ def _check_sums(stated: ReleaseStatements) -> Iterator[str]:
     )
     # Where nearly all of a cell is clipped, its bias determines the remainder badly.
     # Rounding is relative to the rates, not to their difference, which can cancel.
-    slack = TOLERANCE * (1.0 + total[0] + float(sum(rates)))
-    rounding = 1e-6 if stated.delta else 0.0
-    for subject, limits, number in (
-        ("all units together lose", total, added["mean"] * units),
-        ("the most exposed unit loses", largest, added["max"]),
-    ):
-        low, high = limits[0] * (1.0 - rounding) - slack, limits[1] * (1.0 + rounding) + slack
-        if not low <= number <= high:
-            yield f"{subject} another sum by the scales, biases, bounds and counts of the cells."
+    slack = TOLERANCE * (1.0 + least + float(sum(rates)))
+    rounding = 1.0 - 1e-6 if stated.delta else 1.0
+    if not least * rounding - slack <= added["mean"] * units <= most + slack:
+        yield "all units together lose another sum by the scales, biases and bounds of the cells."
+    if not largest * rounding - slack <= added["max"]:
+        yield "the most exposed unit loses more by the scales, biases, bounds and counts of cells."
+
+
+def recompute_losses(stated: ReleaseStatements) -> tuple[float, float, float]:
+    """Return losses, or squares of μ, by the cells: their least and largest sum, and the least max.
+
+    The sums are equal where it is known exactly (module head).
+    """
+    shared, power = sum(map(stated.cost, WHOLE_MAP)), stated.law.power
+    losses, names = stated.manifest["losses"], stated.statistics.keys()
+    if stated.has_cell_stages:
+        # How much less than its loss by a cell some lose depends on how their samples are grouped
+        # and weighed, which the folder does not show.
+        least, is_exact = np.zeros_like(stated.users), False
+    else:
+        rates = (_least_rates(stated, statistic) for statistic in stated.statistics.values())
+        by_statistic = np.stack([one**power / stated.users ** (power - 1) for one in rates])
+        joined = np.max if stated.has_no_range and power == 1 else np.sum
+        least = joined(by_statistic, axis=0)
+        # Under a range the mean was released, too, and its scale is not always stated.
+        is_exact = power == 1 and (
+            "mean" in names if not stated.has_no_range else [*names] == ["mean"]
+        )
+    total = shared * losses["units"] + float(least.sum())
+    by_one_cell = shared + float((least / stated.users).max(initial=0.0))
+    # Those who lose nothing do not lower the average of the others.
+    average = total / max(losses["units"] - losses["at_zero"], 1)
+    return total, total if is_exact else math.inf, max(by_one_cell, average)
+
+
+def _least_rates(stated: ReleaseStatements, statistic: StatedStatistic) -> Floats:
+    """Return the least sum of rates over the units of each cell."""
+    scale, is_variance = statistic.scale, statistic.name == "variance"
+    if stated.has_cell_ranges:
+        lower, upper, moved = stated.ranges
+        look, cells = map(stated.cost, ("first_look", "cells"))
+        remainder = (cells / (look + cells) if look else 1.0) ** (1.0 / stated.law.power)
+        return share_of_noise((upper - lower) / np.where(moved, remainder, 1.0), scale)
+    if not stated.has_no_range:
+        step = stated.steps["clipping_range"]
+        return share_of_noise(
+            step["radius"] ** 2 if is_variance else step["upper"] - step["lower"], scale
+        )
+    if not is_variance:
+        return share_of_noise(np.maximum(stated.span - 2.0 * statistic.bias, 0.0), scale)
+    # Scales of variances are in squared value units.
+    square = stated.span**2
+    removed = (1.0 - np.sqrt(np.maximum(1.0 - 8.0 * statistic.bias / square, 0.0))) / 2.0
+    # Near 1/2 the bias is flat, so rounding changes the share by more than itself.
+    share = np.where(removed > 0.5 - 1e-6, 0.0, 1.0 - removed - 1e-6)
+    return share_of_noise(share * (1.0 - 1.0 / stated.records**2) / 4.0 * square, scale)
+
+
+def share_of_noise(share: Floats | float, noise: Floats) -> Floats:
+    """Return a share over the noise; 0 where there is no noise, since no value is read."""
+    return np.divide(share, noise, out=np.zeros_like(noise), where=noise > 0)
 
 
 def _check_steps(stated: ReleaseStatements) -> Iterator[str]:
     """Yield contradictions between the privacy steps and the loss."""
-    spent, steps = stated.added["max"], stated.manifest["plan"]["privacy_steps"]
-    if bool(steps) != bool(spent):
-        yield "privacy steps are named where nothing was spent, or none where something was."
-        return
-    if len(stated.steps) < len(steps) or (
-        steps and not {"cells", "cell_stages"} & stated.steps.keys()
-    ):
-        yield "a privacy step occurs twice, or that of the cells is missing."
+    spent, steps = added_losses(stated.manifest)["max"], stated.manifest["plan"]["privacy_steps"]
+    if len(stated.steps) < len(steps):
+        yield "a privacy step occurs twice."
         return
     # An epsilon is rounded to twelve places, a square is not.
     room = 1e-15 if stated.delta else EPSILON_TOLERANCE
-    costs = [stated.cost(step["step"]) for step in steps]
-    if any(
-        not math.isclose(step["share"] * spent, cost, rel_tol=TOLERANCE, abs_tol=room)
-        for step, cost in zip(steps, costs, strict=True)
-    ):
-        yield "a privacy step's share is not its share of what was spent."
-    if not math.isclose(sum(costs), spent, rel_tol=TOLERANCE, abs_tol=10 * room):
+    total = sum(map(stated.cost, stated.steps))
+    if not math.isclose(total, spent, rel_tol=TOLERANCE, abs_tol=10 * room):
         yield "privacy steps do not add up to what was spent."
-    stages = stated.steps.get("cell_stages", {"stages": []})["stages"]
-    losses = [float(Fraction(stage["epsilon"])) for stage in stages]
+    if not stated.has_cell_stages:
+        return
+    step, n_cells = stated.steps["cell_stages"], stated.users.size
+    losses = [float(Fraction(stage["epsilon"])) for stage in step["stages"]]
     # Stages may cost different units most: each costs at most the total, together no less.
     slack = EPSILON_TOLERANCE * (1 + len(losses))
-    if stages and not max(losses) - slack <= spent <= sum(losses) + slack:
+    if not max(losses) - slack <= spent <= sum(losses) + slack:
         yield "the stages of cells do not fit the epsilon spent."
-    if any(stage["cells"] > stated.users.size for stage in stages):
+    if spent > n_cells * float(Fraction(step["cell_epsilon"])) + slack:
+        yield "the most exposed unit loses more than by all cells."
+    if any(stage["cells"] > n_cells for stage in step["stages"]):
         yield "a stage of cells is that of more cells than there are."
 
 
 def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield bounds, biases and 95% bounds within public bounds that no release states."""
-    ends = float(stated.lattice.lower), float(stated.lattice.upper)
-    if (stated.lower != ends[0]).any() or (stated.upper != ends[1]).any():
+    """Yield bounds, ranges, and 95% bounds within public bounds that no release states."""
+    ends = stated.bounds
+    if any((cell["lower"], cell["upper"]) != ends for cell in stated.manifest["cells"]):
         yield "a cell's bounds are not those of the values."
+    if stated.has_cell_ranges:
+        lower, upper, _ = stated.ranges
+        slack = TOLERANCE * (abs(ends[0]) + abs(ends[1]))
+        if not is_interval((lower, upper), ends, slack) or (upper <= lower).any():
+            yield "a cell's clipping range is empty, or not within the bounds of the values."
     for name, statistic in stated.statistics.items() if stated.has_no_range else ():
-        if stated.has_cell_stages:
-            # Where nothing better is proven, the bias is the width of the bounds.
-            largest, limit = stated.span, LN20
-        else:
-            unit = stated.span ** {"mean": 1, "variance": 2}[name]
-            largest, limit = MAX_CONSTANT_ERROR[name] * unit, stated.law.limit95
-            if ((statistic.scale > 0) & (statistic.contribution_cap < 1)).any():
-                yield f"a cell keeps no record for its {name}, and has noise."
-        if (statistic.bias > largest * (1.0 + TOLERANCE)).any():
-            yield f"a bias of the {name} is larger than can be."
+        limit = LN20 if stated.has_cell_stages else stated.law.limit95
         expected = statistic.bias + statistic.scale * limit
         if stated.has_cell_stages:
             # Published numbers are projected to the bounds.
             expected = np.minimum(statistic.bound95, expected)
+        elif ((statistic.scale > 0) & (statistic.contribution_cap < 1)).any():
+            yield f"a cell keeps no record for its {name}, and has noise."
         if not is_close(statistic.bound95, expected):
             yield f"bound95 of the {name} is not that of its bias and scale."
-
-
-# ---- ranges of cells, and the histogram that they follow from ----
-
-
-def _check_ranges(stated: ReleaseStatements) -> Iterator[str]:
-    """Yield contradictions between private ranges, the histogram, the bounds and the steps."""
-    steps, bounds = stated.steps, (float(stated.lattice.lower), float(stated.lattice.upper))
-    slack = TOLERANCE * (abs(bounds[0]) + abs(bounds[1]))
-    if HISTOGRAM in steps or stated.is_remembered:
-        lower, upper, is_moved = stated.ranges
-        if not is_interval((lower, upper), bounds, slack) or (upper <= lower).any():
-            yield "a cell's clipping range is empty, or not within the bounds of the values."
-    if HISTOGRAM in steps:
-        look = steps["first_look"]
-        distance = np.maximum(np.abs(lower - look["lower"]), np.abs(upper - look["upper"]))
-        if not (distance[is_moved == 0] <= slack).all():
-            yield "a cell that keeps the range of the first look has another one."
-        if int(is_moved.sum()) != steps["cells"].get("moved"):
-            yield "the cells that were measured anew are not as many as the privacy steps say."
-        yield from _check_histogram(stated, steps[HISTOGRAM], look)
-    elif stated.is_remembered:
-        yield from _check_remembered(stated.manifest, steps["cells"])
-    elif "clipping_range" in steps:
-        yield from _check_histogram(stated, steps["clipping_range"], steps["clipping_range"])
-
-
-def _check_remembered(manifest: Json, cells: Json) -> Iterator[str]:
-    """Yield contradictions of ranges that follow from earlier releases.
-
-    That they do needs the folders of these (publishing/memory/).
-    """
-    requested = manifest["plan"]["request"].get("history", [])
-    if len(requested) != cells["remembered"]:
-        yield "the ranges of cells follow from another number of releases than the request names."
-    # Estimates of the same day remember the same releases, if they could be computed.
-    others = [entry["sha256"] for entry in manifest.get("memory", {}).get("releases", [])]
-    if others and others != requested:
-        yield "ranges and estimates do not rest on the same releases."
-
-
-def _check_histogram(stated: ReleaseStatements, histogram: Json, look: Json) -> Iterator[str]:
-    """Yield if a range, or the spread of averages, does not follow from votes.
-
-    `histogram` and `look` are steps: the same one where one range is that of the whole map.
-    """
-    lower, quantum, steps = stated.lattice.lower, stated.lattice.quantum, stated.lattice.span_quanta
-    votes = np.array(histogram["votes"])
-    possible = (pooled_means.inner_edges(steps, bins) for bins in pooled_means.BINS)
-    edges = {inner.size: inner for inner in possible}
-    if votes.size - 1 not in edges:
-        yield "the pooled histogram has a number of bins that no release has."
-        return
-    # Of the noise only errors depend, which are not looked at here.
-    noise = Pure(Fraction(histogram["epsilon"])).noise(SUBSTITUTED)
-    total = float(histogram["total"] * PARTS)
-    law = PooledLaw.of(
-        pooled_means.all_edges(edges[votes.size - 1], steps), votes * PARTS, noise, total
-    )
-    first, last = (float((Fraction(look[end]) - lower) / quantum) for end in ("lower", "upper"))
-    # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
-    off: list[float] = []
-    if "centre" in histogram:
-        usual, unit = pooled_means.usual_range(law, steps), float(quantum)
-        found = pooled_means.PooledChoice.of(law, first, last, steps)
-        off = [
-            (histogram["centre"] - float(lower)) / unit - found.centre,
-            histogram["below"] / unit - found.below,
-            histogram["above"] / unit - found.above,
-        ]
-    else:
-        low, high = (law.quantile(float(Fraction(one))) for one in histogram["quantiles"])
-        ends = max(math.floor(low), 0), min(math.ceil(high), steps)
-        usual = widened(ends, steps, Fraction(histogram["widening"]))
-    off += [max(first - usual[0], 0.0), max(usual[1] - last, 0.0)]
-    if not all(abs(number) <= ROUNDED for number in off):
-        yield "the range or the spread of averages does not follow from the histogram."

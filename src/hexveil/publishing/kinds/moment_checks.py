@@ -1,28 +1,23 @@
 """Checks of a release of means and variances: its table, its numbers and statements, its losses.
 
-Figures that a manifest states twice, or that follow from others, have to agree: the epsilon that
-was requested is that of the plan, and with the bounds it makes the noise floor; counts of users and
+Figures that a manifest states twice, or that follow from others, have to agree: counts of users and
 records add up to those stated, and records to what the rules left.
 
 Checks of the numbers of means and variances: against the manifest, and against each other.
 
-Typical errors, counts of grades, and deviations between cells by moments are computed anew; so are
-grades against the map. A posterior cannot be: users' weights are in no folder.
+Typical errors, counts of grades, and deviations between cells by moments are computed anew. A
+posterior, and grades by it, cannot be: users' weights are in no folder.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor, predicted_bound
-from hexveil.accounting.gaussian_composition import calibrated_square
+from hexveil.accounting.error_model import predicted_bound
 from hexveil.base.arrays import Floats
-from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing.estimates import accuracy
 from hexveil.publishing.estimates.table import limits_of
 from hexveil.publishing.kinds import loss_checks
@@ -32,26 +27,17 @@ from hexveil.publishing.kinds.guarantee import (
     find_differences,
     is_ascending,
     is_close,
+    is_interval,
 )
-from hexveil.publishing.kinds.recomputed_losses import ReleaseStatements, StatedStatistic
+from hexveil.publishing.kinds.loss_checks import ReleaseStatements, StatedStatistic
 from hexveil.publishing.kinds.value_manifest import occupancy_section
-from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     Json = dict[str, Any]
 
-RECOMPUTED = (
-    "the sum of all losses, and limits of the largest, by scales, biases, bounds and counts",
-    "noise, bounds, errors, grades and counts of means and variances",
-)
-UNKNOWN = (
-    "the loss of each privacy unit: the folder does not say who reported where, only how many",
-    "ends, grades and errors that a model or a private interval leaves open",
-)
-"""What a folder lets anybody recompute, and what it does not."""
 ROUNDING_SHARE = 2.0**-49
 """Largest relative rounding of a number on its grid."""
 DEVIATION_TOLERANCE = 1e-6
@@ -71,7 +57,6 @@ def check_moments(table: pa.Table, manifest: Json) -> Iterator[str]:
     stated = ReleaseStatements.from_release(manifest, table)
     yield from check_moment_numbers(table, stated)
     yield from check_counts(table, manifest)
-    tell_share(FOLDER_CHECK, 0.8)
     yield from loss_checks.find_problems(stated)
 
 
@@ -87,20 +72,18 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
             yield from _check_statistic(table, stated, statistic)
     if "sd" in names:
         yield from _check_roots(table, stated)
-    yield from find_differences(manifest["plan"], _figures(table, stated), "plan", "the cells")
-    counts = [accuracy.count_grades(table, one["statistic"]) for one in manifest["cut_off"]]
-    if [one["cells"] for one in manifest["cut_off"]] != [one["cut_off"] for one in counts]:
-        yield "cells.parquet does not have as many cells cut off as manifest.json says."
-    yield from check_accuracy(table, manifest, names, partial(_between, table, stated))
-    for statement in manifest["accuracy"]:
-        if statement["graded_by"] == "map":
-            yield from _check_grades(table, statement["statistic"], statement["between_cells"])
-    if "mean_estimate" in table.column_names:
-        ends = _interval(table, "mean")
-        if not is_ascending([ends[0], numbers_of(table, "mean_estimate"), ends[1]], TOLERANCE):
-            yield "mean_estimate is outside mean_low and mean_high."
-        if (numbers_of(table, "mean_expected_error") < 0).any():
-            yield "mean_expected_error is negative."
+    planned = _planned_errors(table, stated)
+    yield from find_differences(manifest["plan"], planned, "plan", "the cells")
+    statements, columns = manifest["accuracy"], table.column_names
+    # A posterior's deviation follows from what is in no folder: it is as it is stated.
+    as_stated = {one["statistic"]: one["between_cells"] for one in statements}
+    between = {
+        name: as_stated.get(name)
+        if f"{name}_estimate" in columns
+        else accuracy.between_cells(table, name, None, stated.law)
+        for name in names
+    }
+    yield from check_accuracy(table, statements, between)
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -114,58 +97,35 @@ def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
         yield "rules/records left is not the sum of the records of the cells."
 
 
-def _figures(table: pa.Table, stated: ReleaseStatements) -> Json:
-    """Return the figures of a plan that follow from bounds, cells, units, epsilon and errors."""
-    manifest, delta = stated.manifest, stated.delta
-    epsilon = Fraction(manifest["guarantee"]["epsilon_requested"])
-    sizes = float(stated.lattice.span), table.num_rows, manifest["losses"]["units"]
-    floor = noise_floor(*sizes, float(epsilon)) if epsilon else 0.0
-    if delta:
-        floor = gaussian_noise_floor(*sizes, float(calibrated_square(epsilon, delta)))
-    errors = {
-        name: numbers_of(table, f"{name}_error")
-        for name in stated.statistics
-        if f"{name}_error" in table.column_names
-    }
-    made: Json = {"noise_floor": floor}
-    if errors:
-        better = next(iter(errors.values())) < manifest["plan"]["baseline_error"]
-        made["cells_better_than_constant"] = int(better.sum())
+def _planned_errors(table: pa.Table, stated: ReleaseStatements) -> Json:
+    """Return the planning errors over all cells that follow from those of each."""
+    names = [name for name in stated.statistics if f"{name}_error" in table.column_names]
     # Where the root alone is published, errors of the variance are not in the table.
-    if errors.keys() == stated.statistics.keys():
-        for key, over in (("max_error", np.max), ("mean_error", np.mean)):
-            planned = {name: float(over(own)) for name, own in errors.items()}
-            made[key] = planned if len(planned) > 1 else next(iter(planned.values()))
+    if len(names) < len(stated.statistics):
+        return {}
+    errors = {name: numbers_of(table, f"{name}_error") for name in names}
+    made = {}
+    for key, over in (("max_error", np.max), ("mean_error", np.mean)):
+        planned = {name: float(over(own)) for name, own in errors.items()}
+        made[key] = planned if len(planned) > 1 else planned[names[0]]
     return made
 
 
 def check_accuracy(
-    table: pa.Table,
-    manifest: Json,
-    names: Sequence[str],
-    between: Callable[[Json], float | None],
+    table: pa.Table, statements: Sequence[Json], between: Mapping[str, float | None]
 ) -> Iterator[str]:
     """Yield statements on accuracy that are not those of a table.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-    manifest : dict
-    names : sequence of str
-        Statistics of the plan, as their columns begin.
-    between : callable
-        Returns the deviation between cells, by a statement; that which is stated if the folder does
-        not show it.
+    `between` has the deviation between cells by statistic, as their columns begin, in order.
     """
-    statements = manifest["accuracy"]
-    if [entry["statistic"] for entry in statements] != [*names]:
+    if [entry["statistic"] for entry in statements] != [*between]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for stated in statements:
         name, by_map = stated["statistic"], stated["graded_by"] == "map"
         has_posterior = f"{name}_estimate" in table.column_names
         basis = "posterior" if has_posterior else stated["basis"].removeprefix("posterior")
-        expected = accuracy.accuracy_entry(table, name, basis, between(stated), by_map=by_map)
+        expected = accuracy.accuracy_entry(table, name, basis, between[name], by_map=by_map)
         # By stated numbers: rounding must not turn a statement. Words are of their version.
         expected["beats_constant"] = accuracy.beats_constant(
             stated["typical_error"], stated["between_cells"]
@@ -177,10 +137,10 @@ def check_accuracy(
 
 def is_on_grid(noisy: Floats, statistic: StatedStatistic) -> bool:
     """Return whether numbers are a start and whole steps, up to the precision of doubles."""
-    distance, step = noisy - statistic.start, statistic.step
+    distance, step = noisy - statistic.grid_start, statistic.grid_step
     n_steps = np.divide(distance, step, out=np.zeros_like(distance), where=step > 0)
     error = np.where(step > 0, np.abs(distance - np.round(n_steps) * step), np.abs(distance))
-    tolerance = ROUNDING_SHARE * (np.abs(noisy) + np.abs(statistic.start))
+    tolerance = ROUNDING_SHARE * (np.abs(noisy) + np.abs(statistic.grid_start))
     # Estimates of a cell may lie on a curve and on no grid.
     return bool((error <= tolerance)[~np.isnan(step)].all())
 
@@ -190,7 +150,7 @@ def _check_statistic(
 ) -> Iterator[str]:
     """Yield columns that do not follow from the noisy numbers and the manifest."""
     name, is_smoothed = statistic.name, f"{statistic.name}_smoothed" in table.column_names
-    low, high = limits_of(name, stated.lower, stated.upper)
+    low, high = limits_of(name, *(np.full(table.num_rows, end) for end in stated.bounds))
     noisy, bound = numbers_of(table, f"{name}_noisy"), statistic.bound95
     if not is_on_grid(noisy, statistic):
         yield f"{name}_noisy has a number that is not on the grid of manifest.json."
@@ -208,23 +168,23 @@ def _check_statistic(
         # Grades follow from the public bound, so they can be recomputed. A constant has its own
         # rule for cells whose statistic is known beforehand.
         has_noise = statistic.scale > 0
-        flags = np.array(accuracy.grade(graded, high - low, has_noise))
+        flags = np.array(accuracy.grade_intervals(graded, None, high - low, has_noise))
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
             yield f"{name}_quality is not that of its bound."
     for key, numbers in expected.items():
         if not is_close(numbers_of(table, f"{name}_{key}"), numbers):
             yield f"{name}_{key} does not follow from {name}_noisy and manifest.json."
-    ends = _interval(table, name)
-    middle = [numbers_of(table, f"{name}_smoothed")] if is_smoothed else []
-    if not is_ascending([low, ends[0], *middle, ends[1], high], TOLERANCE):
-        yield f"{name}_low and {name}_high are no interval within the bounds, around {name}."
+    ends, keys = _interval(table, name), ("low", "smoothed", "estimate")
+    for column in (f"{name}_{key}" for key in keys if f"{name}_{key}" in table.column_names):
+        if not is_ascending([low, ends[0], numbers_of(table, column), ends[1], high], TOLERANCE):
+            yield f"{name}_low and {name}_high are no interval within the bounds, around {column}."
 
 
 def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
     """Yield columns of the standard deviation that are not roots of the variance's."""
     low, high = _interval(table, "sd")
     raw, largest = numbers_of(table, "sd_raw"), stated.span * RANGE["sd"]
-    if not is_ascending([0.0 * low, low, high, largest * (1.0 + TOLERANCE)], 0.0):
+    if not is_interval([low, high], (0.0, largest), TOLERANCE * largest):
         yield "sd_low and sd_high are no interval within the bounds."
     if "variance" in stated.manifest["plan"]["statistics"]:
         squares = [numbers_of(table, f"variance_{key}") for key in ("raw", "low", "high")]
@@ -240,35 +200,3 @@ def _check_roots(table: pa.Table, stated: ReleaseStatements) -> Iterator[str]:
 
 def _interval(table: pa.Table, name: str) -> tuple[Floats, Floats]:
     return numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
-
-
-def _between(table: pa.Table, stated: ReleaseStatements, statement: Json) -> float | None:
-    """Return the deviation of a statistic between cells by its noisy numbers; as it is stated."""
-    stated_number: float | None = statement["between_cells"]
-    if f"{statement['statistic']}_estimate" in table.column_names:
-        return stated_number
-    return accuracy.between_cells(table, statement["statistic"], None, stated.law)
-
-
-def _check_grades(table: pa.Table, name: str, between: float | None) -> Iterator[str]:
-    """Yield if a grade is not that of the cell's interval, or a root's not that of its square."""
-    grades = np.array(table[f"{name}_quality"].to_pylist())
-    if name == "sd":
-        squares = "variance_quality"
-        if squares in table.column_names and grades.tolist() != table[squares].to_pylist():
-            yield "sd_quality is not variance_quality."
-        return
-    if between is None:
-        yield f"{name} is graded against a deviation that manifest.json does not state."
-        return
-    interval = numbers_of(table, f"{name}_low"), numbers_of(table, f"{name}_high")
-    is_noised = numbers_of(table, f"{name}_scale") > 0
-    expected = np.array(accuracy.grade_against_map(interval, between, is_noised))
-    # The interval of a cell that is cut off was widened after it was graded; a constant is noise,
-    # and so is a cell with noise that alone is too wide, whatever its interval.
-    judged = is_noised & (grades != CUT_OFF) & (grades != "noise")
-    # Of a posterior: a range that is tight against the spread within a cell makes good a caution.
-    if f"{name}_estimate" in table.column_names:
-        judged &= ~((grades == "caution") & (expected == "good"))
-    if (grades != expected)[judged].any():
-        yield f"{name}_quality is not that of its interval."

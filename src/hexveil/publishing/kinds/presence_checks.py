@@ -1,9 +1,10 @@
 """Checks of a release with private presence: its table, and its losses by its stages.
 
-Recomputed from the manifest: the loss of each stage from sensitivity and scale, their sum, the
-weight from which a cell is open, the intervals of weights and numbers of units, and grades.
-Averages, and the choices behind them, leave nothing else to be recomputed. Statistics of a cell's
-distribution are those of one: they agree.
+Recomputed from the manifest: the loss of each stage from sensitivity and scale, their sum, and the
+weight from which a cell is open. Weights, numbers of units and averages are made again of the noisy
+numbers by the functions of a release, and so are accuracy and grades; statistics of distributions,
+and what is smoothed, are taken as they are stated. Those of a cell are those of one distribution:
+they agree.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence import presence_decoding
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
-from hexveil.mechanisms.presence.presence_allocation import FINE_MAP
+from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.model.statistic_terms import Share, parse_statistics
-from hexveil.publishing.estimates.accuracy import beats_constant
+from hexveil.model.statistic_terms import parse_statistics
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.kinds import presence_table as released
 from hexveil.publishing.kinds.distribution_checks import check_estimates
@@ -61,42 +58,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hexveil.base.arrays import Floats
+    from hexveil.accounting.noise_law import NoiseLaw
+    from hexveil.base.arrays import Bools, Floats
 
     Json = dict[str, Any]
-
-
-RECOMPUTED = (
-    "the loss of any privacy unit, present or not, by the noise of all stages",
-    "weights, numbers of units, and averages by noisy sums; and from which weight a cell is open",
-)
-UNKNOWN = (
-    "smoothed averages and statistics of distributions: their numbers are not in the folder",
-)
-"""What a folder lets anybody recompute, and what it does not."""
 
 
 def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
-    mapped = released.map_statistics(statistics)
+    is_mean, is_remembered = released.map_statistics(statistics) == (MEAN,), "within" in plan
     needed = {
         "cell_cap": USERS in statistics and len(statistics) > 1,
         "bins": has_shapes(statistics),
-        "histogram": mapped == (MEAN,) and "within" not in plan,
-        "history": "within" in plan and mapped == (MEAN,),
+        "histogram": is_mean and not is_remembered,
+        "history": is_mean and is_remembered,
     }
-    for name, is_needed in needed.items():
-        if (name in plan) != is_needed:
-            yield f"plan/{name} does not belong to plan/statistics."
-            return
-    try:
-        for term in parse_statistics(mapped or (MEAN,))[1]:
-            if isinstance(term, Share):
-                term.edge(lattice_of(manifest))
-    except InputError:
-        yield "plan/statistics names a statistic that no release has."
-        return
+    if any((name in plan) != is_needed for name, is_needed in needed.items()):
+        yield f"one of {', '.join(needed)} in plan does not belong to plan/statistics."
     remembers = bool(manifest.get("memory", {}).get("releases"))
     if plan["columns"] != [*released.columns_of(statistics, remembers=remembers)]:
         yield "plan/columns are not those of plan/statistics."
@@ -131,33 +110,34 @@ def _grid(grid: Json) -> Cells | Labels:
 def check_presence(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield losses, statements and numbers that do not follow from each other."""
     yield from _check_losses(manifest)
-    yield from _check_numbers(table, manifest)
-
-
-def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
-    """Yield numbers that do not follow from each other, or from the manifest."""
     plan, lattice = manifest["plan"], lattice_of(manifest)
     is_open = np.array(table[OPEN].to_pylist(), dtype=bool)
     numbers = {name: numbers_of(table, name) for name in number_columns(manifest)}
-    if manifest["grid"]["in_use"] and not is_open.all():
-        yield "a cell that was declared to be in use is closed."
     for name, values in numbers.items():
         # The smoothed average borrows from other cells: a closed cell has one too.
         is_expected = is_open | (name == SMOOTHED)
         if (np.isfinite(values) != is_expected).any() or np.isinf(values).any():
             yield f"{name} is there for a closed cell, or missing for an open one."
             return
-    counted = USERS if plan["statistics"] == [USERS] else "weight"
-    yield from _check_opening(numbers[counted], is_open, manifest)
-    if faults := tuple(_accuracy_faults(is_open, manifest)):
-        yield from faults
-    else:
-        yield from _check_decoded(numbers, is_open, manifest)
-        between = released.stated_deviations(manifest["accuracy"])
-        grades = released.grade_columns(plan["statistics"], lattice, numbers, between, is_open)
-        for name in plan["columns"]:
-            if name in grades and grades[name] != table[name].to_pylist():
+    yield from _check_opening(numbers, is_open, manifest)
+    try:
+        decoded = _decode_again(numbers, is_open, manifest)
+    except InputError as error:
+        yield str(error)
+        return
+    stated, made = manifest["accuracy"], released.map_accuracy(decoded)
+    yield from find_differences(stated, made, "accuracy", "the cells", DEVIATION_TOLERANCE)
+    # By stated numbers: rounding must not turn a grade.
+    between = released.stated_deviations(stated)
+    grades = released.grade_columns(plan["statistics"], lattice, numbers, between, is_open)
+    for name in plan["columns"]:
+        if name in grades:
+            if grades[name] != table[name].to_pylist():
                 yield f"{name} is not that of the intervals."
+            continue
+        ends = numbers[name], decoded[name]
+        if not np.allclose(*ends, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+            yield f"{name} does not follow from the noisy numbers of the cells."
     if statistics := released.map_statistics(plan["statistics"]):
         moments, terms = parse_statistics(statistics)
         limits = limits_of(moments, terms, lattice)
@@ -168,69 +148,61 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
             yield f"{SMOOTHED} is out of the bounds."
 
 
-# ---- columns, made again of the noisy numbers as a release does ----
+# ---- the map, made again of the noisy numbers as a release does ----
 
 
-def _check_decoded(
-    numbers: dict[str, Floats], is_open: NDArray[np.bool_], manifest: Json
-) -> Iterator[str]:
-    """Yield columns that the functions of a release do not make of the noisy numbers."""
+def _decode_again(numbers: dict[str, Floats], is_open: Bools, manifest: Json) -> ReleasedMap:
+    """Return the map that the noisy numbers give; the rest of it as it is stated.
+
+    Raises
+    ------
+    InputError
+        Of noise or ranges that no release has.
+    """
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
     noisy = {
         name: as_integers(numbers[name] * PARTS) for name in numbers if name.endswith("_noisy")
     }
-    expected: dict[str, Floats] = {}
-    if USERS in statistics:
-        if (law := _law_of_counts(plan)) is None:
-            yield "numbers of units have no stage of their own, with the stated cap on cells."
-        else:
-            expected |= decode_counts(noisy[f"{USERS}_noisy"], law, is_open).columns
+    columns, error, between = dict(numbers), {}, {}
     if has_shapes(statistics):
         weight, law = noisy["weight_noisy"] / PARTS, _published_law(plan)
         ends = presence_decoding.weight_interval(weight, law, plan["bins"], plan["open_from"])
-        expected |= presence_decoding.noisy_columns("weight", weight, ends, is_open)
+        columns |= presence_decoding.noisy_columns("weight", weight, ends, is_open)
+        stated = {one["statistic"]: one for one in manifest["accuracy"]}
+        for name in released.estimated_columns(statistics):
+            error[name] = np.full(is_open.size, stated[name]["typical_error"], dtype=float)
+            between[name] = stated[name]["between_cells"]
     elif MEAN in statistics:
-        try:
-            decoded = _decode_means(numbers, noisy, is_open, manifest)
-        except InputError as error:
-            yield str(error)
-            return
+        decoded = _decode_means(numbers, noisy, is_open, manifest)
+        made, error, between = dict(decoded.columns), dict(decoded.error), dict(decoded.between)
+        # It borrows from cells whose noisy numbers are not published.
+        del made[SMOOTHED]
         if TODAY[0] in numbers:
             # The estimates themselves: see publishing/memory/stored_day.py.
-            columns = dict(decoded.columns)
-            columns |= {
-                today: columns.pop(name) for name, today in zip(ESTIMATED, TODAY, strict=True)
-            }
-            decoded = replace(decoded, columns=columns, error={MEAN: remembered_error(numbers)})
-        made, place = released.map_accuracy(decoded)[0], "accuracy of mean"
-        source = "the noisy numbers"
-        yield from find_differences(
-            manifest["accuracy"][0], made, place, source, DEVIATION_TOLERANCE
-        )
-        expected |= decoded.columns
-    # It borrows from cells whose noisy numbers are not published.
-    for name in expected.keys() - {SMOOTHED}:
-        ends = numbers[name], expected[name]
-        if not np.allclose(*ends, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
-            yield f"{name} does not follow from the noisy numbers of the cells."
+            made |= {today: made.pop(name) for name, today in zip(ESTIMATED, TODAY, strict=True)}
+            error = {MEAN: remembered_error(numbers)}
+        columns |= made
+    if USERS in statistics:
+        columns |= decode_counts(noisy[f"{USERS}_noisy"], _law_of_counts(plan), is_open).columns
+    return ReleasedMap(is_open, columns, error, between)
 
 
-def _law_of_counts(plan: Json) -> NoiseLaw | None:
-    """Return the noise of numbers of units; None if their stage is not that of the cap."""
-    law = stage_law(plan, COUNT_MAP)
-    if law is None or "cell_cap" not in plan:
-        return law
-    full = float(plan["cell_cap"] ** (1 / law.power)) * PARTS
-    (stated,) = (one["sensitivity"] for one in plan["stages"] if one["stage"] == COUNT_MAP)
-    return law if is_same(stated, full) else None
+def _law_of_counts(plan: Json) -> NoiseLaw:
+    """Return the noise of numbers of units; InputError if their stage is not that of the cap."""
+    law, stages = stage_law(plan, COUNT_MAP), {one["stage"]: one for one in plan["stages"]}
+    power = 1 if law is None else law.power
+    full = float(plan.get("cell_cap", 0) ** (1 / power)) * PARTS
+    if law is None or (full and not is_same(stages[COUNT_MAP]["sensitivity"], full)):
+        raise InputError("numbers of units have no stage with the stated cap on cells.")
+    return law
 
 
 def _decode_means(
     numbers: dict[str, Floats],
     noisy: dict[str, NDArray[np.int64]],
-    is_open: NDArray[np.bool_],
+    is_open: Bools,
     manifest: Json,
-) -> presence_decoding.ReleasedMap:
+) -> ReleasedMap:
     """Return the averages of the noisy numbers."""
     plan, lattice = manifest["plan"], lattice_of(manifest)
     lower, span = float(lattice.lower), float(lattice.span)
@@ -263,20 +235,18 @@ def _check_losses(manifest: Json) -> Iterator[str]:
     yield from faults
     if faults:
         return
-    losses = [
-        stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
-        for stage in stages
-    ]
-    for stage, loss in zip(stages, losses, strict=True):
+    total = 0.0
+    for stage in stages:
+        loss = stage_losses(stage["noise"], stage["sensitivity"], stage["scale"], delta)
+        total += loss["squared_mu" if delta else "epsilon"]
         expected = {"squared_mu": None} | loss
         yield from find_differences(stage, expected, f"stage {stage['stage'][:40]!r}", "its noise")
         if stage["sensitivity"] < PARTS:
             yield "a stage states a sensitivity below that of one unit."
     if len({stage["stage"] for stage in stages}) < len(stages):
         yield "a stage stands twice."
-    if stages[-1]["stage"] != _published_stage(plan) or stages[-1]["scale"] != plan["scale"]:
+    if stages[-1]["scale"] != plan["scale"]:
         yield "the scale of the plan is not that of the published map."
-    total = math.fsum(loss["squared_mu" if delta else "epsilon"] for loss in losses)
     if delta and math.isfinite(total):
         total = square_epsilon(Fraction(total), delta)
     if total > round_up(Fraction(guarantee["epsilon_spent"])) * (1.0 + TOLERANCE):
@@ -285,44 +255,23 @@ def _check_losses(manifest: Json) -> Iterator[str]:
         yield "guarantee/epsilon_requested is not the loss of any unit, which is spent in full."
 
 
-def _published_stage(plan: Json) -> str:
-    """Return the name of the published stage."""
-    if has_shapes(plan["statistics"]):
-        return CELL_BINS
-    return COUNT_MAP if plan["statistics"] == [USERS] else FINE_MAP
-
-
-def _check_opening(counted: Floats, is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
+def _check_opening(numbers: dict[str, Floats], is_open: Bools, manifest: Json) -> Iterator[str]:
     """Yield if the threshold is not that of the noise, or an open cell is below it."""
-    plan = manifest["plan"]
-    n_cells, law = manifest["grid"]["cells"], _published_law(plan)
+    plan, law, statistics = (
+        manifest["plan"], _published_law(manifest["plan"]), manifest["plan"]["statistics"],
+    )  # fmt: skip
+    if manifest["grid"]["in_use"] and not is_open.all():
+        yield "a cell that was declared to be in use is closed."
     if (plan["false_openings"] is None) != (plan["open_from"] is None):
         yield "open_from and false_openings do not belong together."
-        return
-    if plan["open_from"] is None:
-        return
-    statistics, tail = plan["statistics"], min(plan["false_openings"] / n_cells, 0.5)
-    # Numbers with noise that a weight, or a number of units, is the sum of.
-    terms = plan["bins"] if has_shapes(statistics) else 2 if MEAN in statistics else 1
-    expected = law.scale * law.total_quantile(terms, tail)
-    # Noise is of whole parts.
-    if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=1e-5, abs_tol=3.0):
-        yield "open_from is not that of the noise and the number of cells."
-    if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
-        yield "a cell is open below open_from."
-
-
-def _accuracy_faults(is_open: NDArray[np.bool_], manifest: Json) -> Iterator[str]:
-    """Yield statements on accuracy that contradict the cells or themselves."""
-    stated = [statement["statistic"] for statement in manifest["accuracy"]]
-    if stated != list(released.estimated_columns(manifest["plan"]["statistics"])):
-        yield "the accuracy in manifest.json is not that of the statistics of the plan."
-        return
-    for statement in manifest["accuracy"]:
-        error, between = statement["typical_error"], statement["between_cells"]
-        if statement["beats_constant"] != beats_constant(error, between):
-            yield "accuracy/beats_constant is not that of the error and the deviation."
-        if (error is None) == is_open.any() or (between is None) != (
-            is_open.sum() < released.MIN_COMPARED
-        ):
-            yield "the accuracy in manifest.json is not that of so many open cells."
+    elif plan["open_from"] is not None:
+        # Numbers with noise that a weight, or a number of units, is the sum of.
+        terms = plan["bins"] if has_shapes(statistics) else 2 if MEAN in statistics else 1
+        tail = min(plan["false_openings"] / manifest["grid"]["cells"], 0.5)
+        expected = law.scale * law.total_quantile(terms, tail)
+        # Noise is of whole parts.
+        if not math.isclose(plan["open_from"] * PARTS, expected, rel_tol=1e-5, abs_tol=3.0):
+            yield "open_from is not that of the noise and the number of cells."
+        counted = numbers[USERS if statistics == [USERS] else "weight"]
+        if (counted[is_open] < plan["open_from"] - TOLERANCE).any():
+            yield "a cell is open below open_from."

@@ -66,16 +66,6 @@ GOOD_SHARE, CAUTION_SHARE = 0.25, 1.0
 """Half width of the interval of a number of units, as a share of it, that is good or a caution."""
 _TEMPLATE = "presence/columns.txt"
 _SLACK = 1e-9
-_MEANINGS = {
-    "": "{}, estimated from noisy numbers by a model of the distribution of the cell; empty where "
-    "the cell is closed",
-    "_low": "lower end of the 95 percent interval of {}, by that model",
-    "_high": "upper end of the 95 percent interval of {}, by that model",
-    GRADE: "quality of {}: good, caution or noise, by the width of the interval; closed where "
-    "nothing is published",
-}
-
-
 # ---- columns ----
 
 
@@ -165,15 +155,17 @@ def released_table(
     if described and request.has_mean:
         described.append((MEAN, "the average of the records", True))
     subjects = {
-        f"{prefix}{end}": (words.format(text), is_value and end != GRADE)
-        for prefix, text, is_value in described
-        for end, words in _MEANINGS.items()
+        f"{prefix}{end}": (end, subject, value_unit if is_value and end != GRADE else "")
+        for prefix, subject, is_value in described
+        for end in (*ENDS, GRADE)
     }
 
     def describe_field(name: str) -> tuple[str, str]:
-        plain = render_sentence(_TEMPLATE, "column", name=name), name.startswith("mean")
-        text, is_value = subjects.get(name) or plain
-        return text, value_unit if is_value else ""
+        if name in subjects:
+            end, subject, unit = subjects[name]
+            return render_sentence(_TEMPLATE, "shape", end=end, subject=subject), unit
+        unit = value_unit if name.startswith("mean") else ""
+        return render_sentence(_TEMPLATE, "column", name=name), unit
 
     return described_table(columns, describe_field, value)
 

@@ -75,10 +75,10 @@ def moment_entry(
     has_posterior = any(statement["basis"] == "posterior" for statement in accuracy)
     return {
         "rules": dict(facts.rules),
-        **_statements(plan.with_lower_bound(), accuracy),
+        **_statements(plan, accuracy),
         "cells": planned_cells(facts, plan),
         "smoothing": smoothing_statement(plan, smoothed or {}, posterior=has_posterior),
-        **occupancy_sections(plan),
+        "occupancy": occupancy_of(plan),
     }
 
 
@@ -89,17 +89,11 @@ def _statements(plan: MomentComponent, accuracy: Sequence[Mapping[str, Any]]) ->
         "plan": plan_section(plan),
         "losses": loss_section(plan),
         "accuracy": [dict(statement) for statement in accuracy],
-        # Of each statistic how many cells a private range cut off; empty without a range.
-        "cut_off": [
-            {"statistic": statement["statistic"], "cells": statement["grades"]["cut_off"]}
-            for statement in (accuracy if plan.allocation.clipping.strategy else ())
-        ],
     }
 
 
 def plan_section(plan: MomentComponent) -> dict[str, Any]:
     """Return the section of a manifest about a plan."""
-    support = plan.support
     return {
         "method": plan.method,
         "mechanism": plan.mechanism,
@@ -107,12 +101,6 @@ def plan_section(plan: MomentComponent) -> dict[str, Any]:
         "request": _request(plan.request),
         "mean_error": plan.expected_error,
         "max_error": plan.worst_case_error,
-        "certifies": plan.bound_kind,
-        "lower_bound": plan.lower_bound,
-        "gap": plan.gap,
-        "baseline_error": support.baseline_error,
-        "noise_floor": support.floor,
-        "cells_better_than_constant": support.better,
         "privacy_steps": privacy_steps(plan),
     }
 
@@ -133,13 +121,10 @@ def occupancy_section(users: NDArray[Any], records: NDArray[Any]) -> dict[str, i
     return {"pairs": int(users.sum()), "records": int(records.sum())}
 
 
-def occupancy_sections(plan: MomentComponent | DistributionComponent) -> dict[str, Any]:
-    """Return the sections of a manifest about occupancy."""
+def occupancy_of(plan: MomentComponent | DistributionComponent) -> dict[str, int]:
+    """Return the section of a manifest about the occupancy of a plan."""
     occupancy = plan.occupancy
-    return {
-        "occupancy": occupancy_section(occupancy.users_per_cell, occupancy.records_per_cell),
-        "occupancy_fingerprint": occupancy.fingerprint,
-    }
+    return occupancy_section(occupancy.users_per_cell, occupancy.records_per_cell)
 
 
 def planned_cells(facts: PublicMetadata, plan: MomentComponent) -> list[dict[str, Any]]:
@@ -251,18 +236,16 @@ def distribution_entry(plan: DistributionComponent, decoded: DecodedDistribution
         "losses": loss_section(plan),
         "cells": _cells(plan, decoded),
         "accuracy": decoded.accuracy,
-        **occupancy_sections(plan),
+        "occupancy": occupancy_of(plan),
         **({} if decoded.memory is None else {"memory": decoded.memory}),
     }
 
 
 def moment_section(plan: MomentComponent, accuracy: list[Json]) -> Json:
     """Return the sections of a manifest about means and variances, or mean scores."""
-    own = _statements(plan, accuracy)
-    # Without a lower bound: it takes longer than the plan, and is of one component alone.
-    own["plan"] |= {"lower_bound": None, "gap": None, "certifies": None}
     epsilons = decimal_text(plan.requested_epsilon), epsilon_text(plan.epsilon)
-    return {"epsilon_requested": epsilons[0], "epsilon_spent": epsilons[1]} | own
+    stated = {"epsilon_requested": epsilons[0], "epsilon_spent": epsilons[1]}
+    return stated | _statements(plan, accuracy)
 
 
 def _component(component: Component, plan: DistributionComponent, outputs: Outputs) -> Json:

@@ -21,8 +21,8 @@ from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
     LATEST,
     ArchiveFiles,
-    listed_datasets,
     listed_days,
+    newest_days,
 )
 from hexveil.publishing.verification.verify import find_problems as find_release_problems
 
@@ -96,7 +96,7 @@ def check_archive(folder: Path, *, key: str | Path | None = None) -> ArchiveVerd
 
 def _check_list(place: ArchiveFiles) -> tuple[list[str], list[str]]:
     """Return the data sets of an archive, and the problems of the list of them."""
-    datasets = listed_datasets(place)
+    datasets = newest_days(place)
     # Also those of which no release is whole: a catalogue without them would be as it should be.
     names = place.folders(DATASET_NAME)
     try:

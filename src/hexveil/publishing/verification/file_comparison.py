@@ -1,9 +1,9 @@
 """Comparison of a release's files with those that this version makes of its table and manifest.
 
-CSV and GeoJSON are made of the table again and compared, as text first, then value by value, since
-another version of a library may write the same number with other digits. README.txt, the page and
-the descriptions for portals are made again of table and manifest; of a release by another version
-their words are not compared. The holder's layer beneath the page's map is in no other file: its
+CSV and GeoJSON are made of the table again and compared; GeoJSON as text first, then by its values,
+since another processor may compute a corner with other digits. README.txt, the page and the
+descriptions for portals are made again of table and manifest; of a release by another version their
+words are not compared. The holder's layer beneath the page's map is in no other file: its
 lines and names are taken from the page, where they are data, and everything around them is
 compared.
 """
@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
-from hexveil.base.arrow_tables import escape_formulas
+from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import HexveilError
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.estimates import places
@@ -36,7 +35,7 @@ from hexveil.report.payload import script_json
 Json = dict[str, Any]
 
 MAX_SPELLING_FACTOR = 4
-"""Largest length of the same rows in another spelling, as a multiple of ours."""
+"""Largest length of the same cells in another spelling, as a multiple of ours."""
 DATA = '<script type="application/json" id="data">'
 LAYER = re.compile('<span id="layer">([^<]{0,2000})</span>')
 MOST_TIMES = 4
@@ -48,56 +47,28 @@ OF_LAYER = ("labels", "streets", "context", "words")
 
 def compare_csv(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.csv does not hold the table's rows, rounded to their intervals."""
-    content = untrusted_files.read_content(folder / "cells.csv")
-    if not _is_csv(content, round_to_intervals(whole_checks.without_geometry(table))):
+    expected = io.BytesIO()
+    write_csv(round_to_intervals(as_released(table)), expected)
+    if untrusted_files.read_content(folder / "cells.csv") != expected.getvalue():
         yield "cells.csv and cells.parquet do not have the same rows."
-
-
-def _is_csv(content: bytes, table: pa.Table) -> bool:
-    guarded, expected = escape_formulas(table), io.BytesIO()
-    pa.csv.write_csv(guarded, expected)
-    # Bytes first: parsing is slower, and only needed for another spelling.
-    if content == expected.getvalue():
-        return True
-    head = expected.getvalue().partition(b"\n")[0]
-    is_alike = len(content) <= MAX_SPELLING_FACTOR * expected.tell() and content.startswith(head)
-    return is_alike and _has_rows(content, guarded)
-
-
-def _has_rows(content: bytes, expected: pa.Table) -> bool:
-    """Return whether CSV holds these rows, each column read with its type in the table."""
-    types = {field.name: field.type for field in expected.schema}
-    # A text that is missing is nothing, and an empty one a pair of quotes.
-    options = pa.csv.ConvertOptions(
-        column_types=types,
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    parsing = pa.csv.ParseOptions(newlines_in_values=True)
-    # Threads would read rows out of order where a quoted text has line breaks.
-    in_order = pa.csv.ReadOptions(use_threads=False)
-    table = pa.csv.read_csv(pa.BufferReader(content), in_order, parsing, options)
-    return table.column_names == expected.column_names and all(
-        table[name].to_pylist() == expected[name].to_pylist() for name in expected.column_names
-    )
 
 
 def compare_geojson(folder: Path, table: pa.Table) -> Iterator[str]:
     """Yield if cells.geojson does not hold the table's cells, or is there for labels."""
     path = folder / "cells.geojson"
-    expected = places.geojson(round_to_intervals(whole_checks.without_geometry(table)))
-    if not path.exists():
-        if expected is not None and len(expected) <= untrusted_files.LIMITS[path.name]:
-            yield "cells.geojson is missing."
-        return
-    if expected is None:
+    expected = places.geojson(round_to_intervals(whole_checks.without_geometry(table))) or b""
+    content = untrusted_files.read_content(path) if path.exists() else b""
+    if not content and 0 < len(expected) <= untrusted_files.LIMITS[path.name]:
+        yield "cells.geojson is missing."
+    elif content and not expected:
         yield "cells.geojson is there, and cells.parquet has no hexagons."
-        return
-    content = untrusted_files.read_content(path)
-    if content != expected and (
-        len(content) > MAX_SPELLING_FACTOR * len(expected)
-        or not _has_features(untrusted_files.parse_json(content), json.loads(expected))
+    elif (
+        content
+        and content != expected
+        and (
+            len(content) > MAX_SPELLING_FACTOR * len(expected)
+            or not _has_features(untrusted_files.parse_json(content), json.loads(expected))
+        )
     ):
         yield "cells.geojson and cells.parquet do not have the same cells."
 

@@ -8,21 +8,23 @@ JSON
     more than one for every eight bytes; numbers are finite, keys are not repeated.
 Parquet
     A page of a kilobyte can unpack to gigabytes, and an index into a dictionary can repeat a long
-    text a million times. So DuckDB reads all of it first, in a memory that follows from its rows
-    and texts, and adds up how long texts are: together no longer than in the CSV that holds them
-    too. Columns have the types that releases have.
+    text a million times. So another process reads all of it first (`bounded_reader`), in a memory
+    that follows from its rows and texts, which Linux holds it to, and adds up how long texts are:
+    together no longer than in the CSV that holds them too. Columns have the types that releases
+    have.
 
 Files of a folder from anybody: its manifest by the schema, its receipt, its signature.
 """
 
 from __future__ import annotations
 
-import glob
 import itertools
 import json
 import math
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,6 +37,7 @@ from hexveil.publishing import receipt, signing
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.manifest import SCHEMA_VERSION
 from hexveil.publishing.part_kinds import manifest_schema
+from hexveil.publishing.verification import bounded_reader
 
 MEGABYTE = 10**6
 LIMITS = {
@@ -62,8 +65,6 @@ MAX_OUTLINE, MAX_ROW = 256, 1024
 """Largest size of a hexagon's outline as well-known binary, and of a row's numbers, in bytes."""
 READER = 64
 """Megabytes that reading takes at least."""
-NUMBERS = ("BIGINT", "DOUBLE", "BOOLEAN", "TIMESTAMP")
-_QUOTE = '"'
 _OPEN = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -178,7 +179,7 @@ def read_table(path: Path, rows: int, texts: int, types: Mapping[str, pa.DataTyp
         release of so many rows has.
     """
     with open_file(path) as file:
-        _check_sizes(path, rows, texts)
+        _check_sizes(file, rows, texts)
         read = pa.parquet.ParquetFile(pa.PythonFile(file, mode="r"))
         _check_columns(read.schema_arrow, {**TYPES, **types})
         table = read.read(use_threads=False)
@@ -186,38 +187,20 @@ def read_table(path: Path, rows: int, texts: int, types: Mapping[str, pa.DataTyp
     return table
 
 
-def _check_sizes(path: Path, rows: int, texts: int) -> None:
+def _check_sizes(file: BinaryIO, rows: int, texts: int) -> None:
     """Refuse a file that has other rows, or would unpack to more than so many rows and texts."""
-    import duckdb  # noqa: PLC0415  only checking needs it
-
     longest = texts + MAX_OUTLINE * rows
-    memory = f"{READER + 2 * (longest + MAX_ROW * rows) // MEGABYTE}MB"
-    source = glob.escape(str(path))
-    with duckdb.connect(config={"memory_limit": memory, "threads": 1, "temp_directory": ""}) as own:
-        try:
-            own.execute("LOAD parquet; SET enable_geoparquet_conversion = false")
-            counted = own.execute("SELECT num_rows FROM parquet_file_metadata(?)", [source])
-            if counted.fetchall() != [(rows,)]:
-                raise ImplausibleError(f"has not as many rows as manifest.json has cells, {rows:,}")
-            described = own.execute("DESCRIBE SELECT * FROM read_parquet(?)", [source]).fetchall()
-            names = [f'"{name.replace(_QUOTE, 2 * _QUOTE)}"' for name, *_ in described]
-            lengths = [
-                f"octet_length({name})" if kind == "BLOB" else f"strlen({name}::VARCHAR)"
-                for name, (_, kind, *_) in zip(names, described, strict=True)
-                if not kind.startswith(NUMBERS)
-            ]
-            sums = "".join(f" + coalesce(sum({length}), 0)" for length in lengths)
-            # The hash is of every value, so that all of the file is read.
-            n_rows, length, _ = own.execute(
-                f"SELECT count(*), 0{sums}, bit_xor(hash({', '.join(names)})) FROM read_parquet(?)",
-                [source],
-            ).fetchall()[0]
-        except duckdb.OutOfMemoryException:
-            raise ImplausibleError("unpacks to more than its rows take, and is not read") from None
-        except (duckdb.Error, RuntimeError) as error:
-            raise ValueError(type(error).__name__) from None
-    if n_rows != rows or length > longest:
-        raise ImplausibleError("has longer texts than cells.csv, and is not read")
+    memory = READER * MEGABYTE + 2 * (longest + MAX_ROW * rows)
+    arguments = Path(pa.__file__).parents[1], memory, rows, longest
+    command = [sys.executable, "-I", "-S", bounded_reader.__file__, *map(str, arguments)]
+    read = subprocess.run(  # noqa: S603  this Python, and a script of this package
+        command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
+    answer = bounded_reader.ANSWERS.get(read.stdout.decode().strip())
+    if answer is None:
+        raise ValueError("it is no file of Parquet, or damaged")
+    if answer:
+        raise ImplausibleError(answer.format(rows=rows))
 
 
 def _check_columns(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> None:

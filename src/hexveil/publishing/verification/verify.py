@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import FOLDER_CHECK, tell_share
 from hexveil.publishing import components, receipt, signing
 from hexveil.publishing.kinds.distribution_checks import check_remembered
 from hexveil.publishing.manifest import as_current, is_former
@@ -41,9 +40,16 @@ TABLE_FILES = ("cells.parquet", "cells.csv", "cells.geojson")
 MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
-NOT_IN_FOLDER = (
-    "whether noise was drawn as stated, and whether the holder's ledger has this release"
+RECOMPUTED = (
+    "losses as far as scales, biases, ranges, counts and weights of cells determine them",
+    "intervals, grades and errors by noisy numbers, sums and counts",
 )
+UNKNOWN = (
+    "the loss of each privacy unit: the folder does not say who reported where, only how many",
+    "what a model makes of noisy numbers and of users' weights",
+    "whether noise was drawn as stated, and whether the holder's ledger has this release",
+)
+"""What a folder lets anybody recompute, and what it does not."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +154,10 @@ def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdic
     """Check a release folder; see `find_problems`."""
     check, issues = _examine(folder, key)
     # Figures of a folder with problems would be nobody's statement.
-    described = ((), ()) if issues else check.describe()
-    return FolderVerdict(issues, *described, signature=clean(check.signature))
+    signature = clean(check.signature)
+    if issues:
+        return FolderVerdict(issues, signature=signature)
+    return FolderVerdict((), RECOMPUTED, (*UNKNOWN, *check.describe_unread()), signature)
 
 
 def _examine(folder: Path, key: str | Path | None) -> tuple[FolderCheck, tuple[str, ...]]:
@@ -211,7 +219,6 @@ class FolderCheck:
             limit = len(untrusted_files.KNOWN_FILES)
             return [f"the folder has more than {MAX_FILES} files; a release has {limit} at most."]
         self.manifest, error = untrusted_files.read_json(self.folder / "manifest.json")
-        tell_share(FOLDER_CHECK, 0.1)
         if error:
             return [error]
         if is_former(self.manifest):
@@ -221,7 +228,6 @@ class FolderCheck:
             self.manifest = as_current(self.manifest)
         if issues := self._check_manifest():
             return issues
-        tell_share(FOLDER_CHECK, 0.4)
         files = untrusted_files.CheckedFiles(self.folder, names, self.key)
         if issues := [*files.find_irregular()]:
             return issues
@@ -240,20 +246,13 @@ class FolderCheck:
         if not issues:
             self.stated = components.statements(self.manifest)
             self.whole = components.statements_of_whole(self.manifest)
-        return issues + [
-            issue for own in self.stated.values() for issue in kind_of(own).check_statements(own)
-        ]
+        for own in self.stated.values():
+            issues += whole_checks.until_error(
+                kind_of(own).check_statements(own), "manifest.json has a plan that no release has."
+            )
+        return issues
 
-    def describe(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the figures that were recomputed, and those that no folder shows, in words."""
-        kinds = [kind_of(own) for own in self.stated.values()]
-        made, unknown = (
-            dict.fromkeys(text for kind in kinds for text in getattr(kind, name))
-            for name in ("recomputed", "unknown")
-        )
-        return (*made,), (*unknown, *self._describe_unread(), NOT_IN_FOLDER)
-
-    def _describe_unread(self) -> Iterator[str]:
+    def describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / stored_day.FILE).exists():
             yield stored_day.UNKNOWN
@@ -264,7 +263,6 @@ class FolderCheck:
 
     def _check_contents(self) -> list[str]:
         """Return the differences of tables and statements from each other."""
-        tell_share(FOLDER_CHECK, 0.45)
         try:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
@@ -291,14 +289,11 @@ class FolderCheck:
         if content is not None and self.whole["kind"] == "distributions" and not issues:
             issues = [*check_remembered(content, table, self.whole)]
         yield from issues
-        spelled = (file_comparison.compare_csv, file_comparison.compare_geojson)
-        for share, compared in zip((0.5, 0.6), spelled, strict=True):
-            tell_share(FOLDER_CHECK, share)
+        for compared in (file_comparison.compare_csv, file_comparison.compare_geojson):
             try:
                 yield from compared(self.folder, table)
             except whole_checks.READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
-        tell_share(FOLDER_CHECK, 0.9)
         if not self.is_former:
             yield from file_comparison.compare_texts(self.folder, table, self.manifest)
 

@@ -172,12 +172,12 @@ def _check_public_losses(manifest: Json, columns: Sequence[Json]) -> Iterator[st
     yield from guarantee.check_losses(manifest)
     losses, name = manifest["losses"], "squared_mu" if guarantee.delta_of(manifest) else "losses"
     added, *own = (one.get("squared_mu", one) for one in (losses, *columns))
-    largest, room = [one["max"] for one in own], 1.0 + guarantee.TOLERANCE
-    if not max(largest) <= added["max"] * room or not added["max"] <= sum(largest) * room:
-        yield f"{name}/max is not between the largest of a column and the sum of these."
-    units = [one["units"] for one in columns]
-    if not max(units) <= losses["units"] <= sum(units):
-        yield "losses/units is not between the units of a column and the sum of these."
-    total = math.fsum(n * one["mean"] for n, one in zip(units, own, strict=True))
+    for what, whole, parts, room in (
+        (f"{name}/max", added["max"], [one["max"] for one in own], 1.0 + guarantee.TOLERANCE),
+        ("losses/units", losses["units"], [one["units"] for one in columns], 1.0),
+    ):
+        if not max(parts) <= whole * room <= sum(parts) * room**2:
+            yield f"{what} is not between the largest of a column and the sum of these."
+    total = math.fsum(all_["units"] * one["mean"] for all_, one in zip(columns, own, strict=True))
     if not math.isclose(losses["units"] * added["mean"], total, rel_tol=1e-6, abs_tol=1e-12):
         yield f"{name}/mean is not that of all columns."

@@ -24,7 +24,6 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base import hexagons
@@ -69,7 +68,8 @@ def describe_places(names: Sequence[str], places: Places) -> list[str]:
 def _best_known(places: Places, resolution: int) -> dict[int, int]:
     """Return the row of the place with the largest population in each hexagon that has one."""
     lon, lat = places.position.T
-    cells = hexagons.of_places(pa.array(lat), pa.array((lon + 540) % 360 - 180), resolution)
+    where = zip(lat.tolist(), ((lon + 540) % 360 - 180).tolist(), strict=True)
+    cells = [hexagons.of_place(*place, resolution) for place in where]
     # The last one wins: in order of population, and of equals the first in the list.
     order = np.lexsort((-np.arange(len(lon)), places.population))
     return dict(zip(np.asarray(cells)[order].tolist(), order.tolist(), strict=True))
@@ -77,14 +77,14 @@ def _best_known(places: Places, resolution: int) -> dict[int, int]:
 
 def _neighbours(centres: NDArray[np.float64], places: Places) -> list[int]:
     """Return the row of the place that is near each centre and well known for its distance."""
-    from scipy.spatial import cKDTree  # noqa: PLC0415  slow to import
-
-    tree = cKDTree(_vectors(places.position))
-    number = min(NEIGHBOURS, len(places.names))
-    chord, rows = tree.query(_vectors(centres), k=np.arange(1, number + 1))
-    renown = np.maximum(places.population[rows], 1.0) ** RENOWN
-    best = np.argmin(chord / renown, axis=1)
-    return [int(row) for row in rows[np.arange(len(rows)), best]]
+    vectors, number = _vectors(places.position), min(NEIGHBOURS, len(places.names))
+    result = []
+    for centre in _vectors(centres):
+        chord = np.linalg.norm(vectors - centre, axis=1)
+        rows = np.argpartition(chord, number - 1)[:number]
+        renown = np.maximum(places.population[rows], 1.0) ** RENOWN
+        result.append(int(rows[np.argmin(chord[rows] / renown)]))
+    return result
 
 
 def _vectors(position: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -34,7 +34,7 @@ from hexveil.planning.optimizers.joint import (
 )
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
-    InverseScales,
+    Rates,
     RatesAt,
     minimize_loss,
     minimize_max_error,
@@ -57,7 +57,7 @@ class SumTarget:
     span: Floats
     square: Floats
 
-    def rates(self, remote: Floats) -> InverseScales | None:
+    def rates(self, remote: Floats) -> Rates | None:
         """Return the least rates that meet the targets; None if none do."""
         mean_only, variance_only, both = self._options(remote)
         # A constant for one statistic can leave the other so much room that both cost less.
@@ -67,7 +67,7 @@ class SumTarget:
         first = both / (1.0 + np.sqrt(self.span))  # rates are as 1 to √U
         mean = np.where(best == mean_only, mean_only, np.where(best == variance_only, 0.0, first))
         variance = np.where(best == variance_only, variance_only, both - first)
-        return InverseScales(mean, np.where(best == mean_only, 0.0, variance))
+        return np.stack((mean, np.where(best == mean_only, 0.0, variance)))
 
     def _options(self, remote: Floats) -> tuple[Floats, Floats, Floats]:
         """Return total rates: only the mean with noise, only the variance, and both."""

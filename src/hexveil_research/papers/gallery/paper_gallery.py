@@ -32,7 +32,7 @@ import pyarrow.csv
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import HexveilError
-from hexveil.report import figure_style
+from hexveil_research import plot_style
 from hexveil_research.papers import claim_tally, drawing, study_folders
 from hexveil_research.papers.gallery import gallery_words
 from hexveil_research.papers.study import Outcome, Panel, Setting, Study, line
@@ -82,7 +82,7 @@ def draw(docs: Path, figures: Figures) -> None:
     """Write the picture of each figure from its data."""
     for name, figure in figures.items():
         outcome = outcome_of(figure)
-        with figure_style.style():
+        with plot_style.style():
             svg_files.save(drawing.draw(figure["title"], outcome), docs / picture(name))
 
 
@@ -141,7 +141,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, help="keep the full results here")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     arguments = parser.parse_args(words)
-    figure_style.check_installed()
+    plot_style.check_installed()
     if arguments.redraw:
         draw(arguments.docs, json.loads((arguments.docs / DATA).read_text("utf-8")))
         return

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
+import hexveil as hv
 from hexveil_research.papers.iot import (
     extremes,
     figure_claims,
+    gains,
+    lengths,
+    scaling,
+    surrogate,
 )
 from hexveil_research.papers.iot.iot_cells import Curve, X
 
@@ -84,4 +89,34 @@ def test_the_printed_rank_is_wrong_where_it_is_rounded_down():
     assert (right.verdict, right.reading) == ("holds", "corrected")
 
 
-# ---- What a cap costs by clipping: the claim holds for the median, and can fail ----
+# ---- Claims of the lemmas: a wrong formula or rule turns each verdict ----
+
+
+CELLS = surrogate.instances(3, 30)
+HEAVY = [*CELLS, (60, *[1] * 60)]
+
+
+def upside_down(counts, epsilon):
+    """Return a larger cap for a smaller ε: no lemma is on its side."""
+    return max(counts) if epsilon < 1 else min(counts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("claim", "given", "wrong"),
+    [
+        (gains.moved_claim, (), lambda counts, _: 1 / len(counts)),
+        (gains.median_claim, (HEAVY,), max),
+        (gains.root_claim, (CELLS,), max),
+        (gains.concentrated_claim, (2,), 1 / 3),
+        (scaling.samples_claim, (CELLS,), [lambda _: 2]),
+        (scaling.same_noise_claim, (CELLS,), [hv.mechanisms.Levy()]),
+        (lengths.counts_claim, (CELLS,), upside_down),
+        (lengths.growing_claim, (CELLS,), upside_down),
+        (lengths.ends_claim, (CELLS,), upside_down),
+    ],
+)
+def test_a_wrong_rule_is_found(claim, given, wrong):
+    """Every claim holds by the formula or rule of the paper, and fails by another one."""
+    assert claim(*given).holds
+    assert not claim(*given, wrong).holds

@@ -47,18 +47,17 @@ def test_a_better_cap_is_seen():
 # ---- RW's forms of LEVY and OPT-ARRAY-AVERAGING beside IOT's, on the published cell ----
 
 
-M = itms.counts()
 RW_LEVY = hv.mechanisms.Levy(interval="unclamped", arrays="full")
 
 
-def plan(mechanism, epsilon=1, counts=M):
-    return mechanism.plan(counts, bounds=itms.BOUNDS, epsilon=epsilon)
+def plan(mechanism):
+    return mechanism.plan(itms.counts(), bounds=itms.BOUNDS, epsilon=1)
 
 
 def test_levy_takes_its_radius_from_the_full_arrays():
     """K = 160 where IOT has K̄ = 164: τ = U √(ln(2K/gamma) / (2 m_UB)), and U/τ bins of it."""
     free, iot = plan(RW_LEVY), plan(hv.mechanisms.Levy())
-    cap = theory.sqrt_cap(M)
+    cap = theory.sqrt_cap(itms.counts())
     assert (
         free.allocation.groups.n_arrays == iot.allocation.groups.n_arrays == itms.PUBLISHED.fitted
     )

@@ -30,9 +30,6 @@ def test_a_wrong_bias_is_found():
     assert not clipping_claims.lemma_1(clipping_claims.printed_bias)[1].holds
 
 
-# ---- WC's collections and samples, and curves over ε ----
-
-
 # ---- Claims of what the figures show: that they hold, and that other curves turn them ----
 
 

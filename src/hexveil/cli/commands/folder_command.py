@@ -104,7 +104,6 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     if not is_archived and (options.first_day or options.last_day or options.by != "all"):
         raise InputError("--from, --to and --by are about the days of an archive of publish.")
     days = options.first_day or "", options.last_day or "9999"
-    averages: RolledUpDays | RolledUpRelease
     with show_progress("Rolling up", FOLDER_CHECK):
         if is_archived:
             folders = release_folders(options.folder, *days)

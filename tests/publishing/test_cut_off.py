@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import math
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.accounting.error_model import LN20
 from hexveil.mechanisms import noise
 from hexveil.model.public_metadata import ValueLattice
 from publishing.setting import dataset_of, hexagons
@@ -40,12 +38,6 @@ def highway(seed=5):
     occupancy = dataset.occupancy
     sums = replace(dataset.sums, total=totals[occupancy.user, occupancy.cell])
     return replace(dataset, sums=sums)
-
-
-@functools.cache
-def planned(kind):
-    """Return the highway's plan of a kind of interval; plans are immutable, so one serves all."""
-    return hv.plan(highway(), epsilon=4, clipping_range=kind, advise=False)
 
 
 @contextlib.contextmanager
@@ -81,7 +73,7 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, estimates):
     Its users' averages all lie beyond the range that was found for the whole map.
     """
     dataset = highway()
-    plan = planned("private")
+    plan = hv.plan(dataset, epsilon=4, clipping_range="private", advise=False)
     for seed in RELEASES:
         made = published(dataset, plan, tmp_path, seed, estimates=estimates)
         fast, *others = made.table.to_pylist()
@@ -91,34 +83,3 @@ def test_a_hexagon_far_from_all_others_is_never_good(tmp_path, estimates):
         assert fast["mean_low"] <= FAST <= fast["mean_high"] == 65.0
         usable = sum(row["mean_quality"] in ("good", "caution") for row in others)
         assert usable >= CELLS // 2
-
-
-def interval_plan(ends, steps=100):
-    """Return a plan whose release found these ends, and each cell's sum of weights."""
-    counts = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
-    dataset = dataset_of(counts, 0, scale=ValueLattice.of((0, steps), 1))
-    plan = hv.plan(dataset, epsilon=40, clipping_range="private", advise=False)
-    interval = plan.allocation.clipping.with_ends(ends, steps)
-    found = plan.changed(allocation=replace(plan.allocation, clipping=interval))
-    return found, interval.weight.totals
-
-
-@pytest.mark.parametrize("away", [-1, 1])
-def test_the_margin_is_the_noise_of_the_bound(away):
-    """A number is cut off up to the noise of s_bound95 from an end: 39 of 40 that lie there."""
-    assert math.exp(-LN20) / 2 == pytest.approx(1 / 40)
-    plan, total = interval_plan((20, 60))
-    noise = LN20 * plan.mean_noise * 40
-    assert plan.error_models["mean"].bound95 - plan.error_models["mean"].bias == pytest.approx(
-        noise
-    )
-    assert noise.max() < 15
-    top = np.rint((60 - noise) * total - 4 * away).astype(np.int64)
-    bottom = np.rint((20 + noise) * total + 4 * away).astype(np.int64)
-    above, below = (
-        plan.allocation.clipping.cut_off(plan, {"mean": one})["mean"] for one in (top, bottom)
-    )
-    cut = away < 0
-    assert above.above.tolist() == below.below.tolist() == [cut, cut]
-    assert not above.below.any()
-    assert not below.above.any()

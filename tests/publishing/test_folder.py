@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -37,24 +36,6 @@ def release_of(dataset, noise=0.7):
 def files(path):
     """Return the names of a folder's entries."""
     return {entry.name for entry in path.iterdir()}
-
-
-def listed(path, title):
-    """Return the names that README.txt explains under a title."""
-    text = (path / "README.txt").read_text("utf-8")
-    block = text.split(f"\n\n{title}\n\n")[1].split("\n\n")[0]
-    return [m[1] for m in re.finditer(r"^- (\S+)(?: \[[^]]*\])?: ", block, re.MULTILINE)]
-
-
-@pytest.mark.slow
-def test_readme_explains_exactly_the_columns(city, tmp_path):
-    """Each column of cells.parquet is explained once, in its order, with its unit."""
-    made = folder.write(*release_of(city), tmp_path / "map")
-    assert listed(made, "COLUMNS") == pq.read_table(made / "cells.parquet").column_names
-    text = (made / "README.txt").read_text("utf-8")
-    assert "mean_raw [km/h]: " in text
-    assert "users: privacy units that" in text
-    assert max(map(len, text.splitlines())) <= 92
 
 
 @pytest.mark.parametrize("step", ["parquet", "csv", "page", "readme", "settle", "rename"])

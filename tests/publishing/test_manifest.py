@@ -6,14 +6,12 @@ import json
 from fractions import Fraction
 
 import jsonschema
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.part_kinds import manifest_schema
-from publishing.releases import statements_of
 from publishing.setting import dataset_of, manifest_of, plan_of
 
 
@@ -74,26 +72,6 @@ def test_the_schema_is_strict(city):
             del at(said, path)[key]
             with pytest.raises(jsonschema.ValidationError):
                 check(said)
-
-
-def test_the_distribution_of_losses_is_stated(city):
-    """Largest, quantiles, average, and how many units lose nothing; and what counting claims."""
-    plan = plan_of(city, [2, 1, 0], rows={"contribution_factor": np.array([1.0, 0.0, 0.5, 1.0])})
-    whole = written(city, plan)
-    check(whole)
-    said = statements_of(whole)
-    losses = plan.losses()
-    assert said["losses"] == {
-        "units": 4,
-        "max": losses.max(),
-        "p99": np.quantile(losses, 0.99),
-        "p90": np.quantile(losses, 0.9),
-        "median": np.median(losses),
-        "mean": losses.mean(),
-        "at_zero": 1,
-    }
-    claimed = Fraction(said["guarantee"]["l0_epsilon"])
-    assert claimed >= plan.l0_epsilon
 
 
 @given(st.fractions(min_value=0, max_value=1000))

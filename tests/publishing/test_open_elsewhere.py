@@ -50,19 +50,6 @@ def test_duckdb_reads_times(calendar, pooled, ending):
     assert all((start.hour + 1) % 24 == end.hour for start, end in of_pooled)
 
 
-def test_duckdb_sniffs_the_types_of_csv(calendar, pooled):
-    """Without a declaration CSV has the types that the descriptions state."""
-    with duckdb.connect() as base:
-        for folder, kind in ((calendar, "TIMESTAMP"), (pooled, "TIME")):
-            described = base.sql(f"DESCRIBE SELECT * FROM '{folder / 'cells.csv'}'").fetchall()
-            kinds = {name: found for name, found, *_ in described}
-            assert kinds["slot"] == kinds["slot_end"] == kind
-            # Numbers that are whole after rounding look like integers.
-            assert kinds["users"] == "BIGINT"
-            assert kinds["mean_raw"] in ("DOUBLE", "BIGINT")
-            assert kinds["hexagon"] == "VARCHAR"
-
-
 def test_geopandas_and_gdal_read_the_map(calendar, pooled):
     """GeoParquet and GeoJSON give the same outlines, and times are times in both columns."""
     geopandas = pytest.importorskip("geopandas")

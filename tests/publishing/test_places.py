@@ -2,6 +2,8 @@
 
 import csv
 import json
+import struct
+from itertools import pairwise
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -77,3 +79,16 @@ def test_csv_has_the_digits_that_intervals_carry(mapped):
     longest = max(len(row["mean_raw"]) for row in rows_of(mapped))
     assert longest <= 6
     assert [float(row["mean_raw"]) for row in rows_of(mapped)] == shown["mean_raw"].to_pylist()
+
+
+def test_geoparquet_rings_are_the_outlines(mapped):
+    """Each WKB polygon is the closed outline of its hexagon, counter-clockwise."""
+    table = pq.read_table(mapped / "cells.parquet")
+    for name, wkb in zip(table["hexagon"].to_pylist(), table["geometry"].to_pylist(), strict=True):
+        order, kind, rings, corners = struct.unpack_from("<BIII", wkb)
+        assert (order, kind, rings, len(wkb)) == (1, 3, 1, 13 + 16 * corners)
+        flat = struct.unpack_from(f"<{2 * corners}d", wkb, 13)
+        ring = list(zip(flat[::2], flat[1::2], strict=True))
+        outline = hexagons.outline(int(name, 16))
+        assert ring == [*outline, outline[0]]
+        assert sum(a[0] * b[1] - b[0] * a[1] for a, b in pairwise(ring)) > 0

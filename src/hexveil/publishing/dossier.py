@@ -59,7 +59,8 @@ def dossier(folder: Path) -> DocumentSection:
     StorageError
         If the disk fails.
     """
-    check, checksum = read_folder(folder), _checksum(folder)
+    check = read_folder(folder)
+    checksum = hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
     manifest = clean_texts(check.manifest)
     if manifest["ledger"] is None and Fraction(manifest["guarantee"]["epsilon_spent"]):
         raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
@@ -109,11 +110,6 @@ def _of_whole(whole: Json, checksum: str) -> DocumentSection:
             "repeated": repeated_losses(unit, Fraction(loss)),
         },
     )
-
-
-def _checksum(folder: Path) -> str:
-    """Return the SHA-256 of a folder's manifest."""
-    return hashlib.sha256((folder / NAME).read_bytes()).hexdigest()
 
 
 # ---- values of the templates ----

@@ -206,11 +206,6 @@ GONE = (
 """Figures that were stated, and are in no page, or follow from others."""
 
 
-def is_former(manifest: dict[str, Any]) -> bool:
-    """Return whether a manifest is of that version."""
-    return manifest.get("schema_version") == FORMER
-
-
 def as_current(former: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of one value column as one of today; the schema refuses one with gaps."""
     stated = dict(former)

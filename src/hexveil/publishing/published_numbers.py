@@ -315,9 +315,6 @@ class Release:
             for one in self.releases.values()
         )
 
-    def _ipython_key_completions_(self) -> list[str]:
-        return self.columns
-
     def _view(self) -> ManifestView:
         """Return the view of the only value column, or of the first."""
         return ManifestView.from_manifest(next(iter(self.statements.values())))

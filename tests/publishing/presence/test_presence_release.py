@@ -8,7 +8,6 @@ import pytest
 import hexveil as hv
 from hexveil.base.errors import BudgetError, InputError
 from hexveil.ledger import hash_losses
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.pair_bins import PairBins
@@ -21,7 +20,6 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
 )
-from hexveil.publishing import pipeline
 from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
@@ -70,25 +68,6 @@ def facts_of(ledger):
         (entry.request, dict(entry.facts), {k: len(v) for k, v in entry.stages.items()})
         for entry in ledger.entries()
     ]
-
-
-def simulated():
-    """Return simulated noise of a fixed seed."""
-    return SimulatedNoise(np.random.default_rng(5), 1)
-
-
-def test_numbers_are_near_the_truth(tmp_path, monkeypatch):
-    """Averages in value units lie near those of the records, inside the stated intervals."""
-    monkeypatch.setattr(pipeline, "VettedNoise", simulated)
-    table = release_pairs(
-        records(), REQUESTS["three stages"], source="May", ledger=ledger_of(tmp_path)
-    ).table.to_pydict()
-    true = 10 + 10 * np.arange(3) + 2.45
-    assert table["mean"][:3] == pytest.approx(true, abs=2)
-    assert (
-        np.mean((np.array(table["mean_low"][:3]) <= true) & (table["mean_high"][:3] >= true)) > 0.6
-    )
-    assert table["weight"][:3] == pytest.approx([600] * 3, abs=80)
 
 
 @pytest.mark.slow

@@ -104,6 +104,7 @@ def accuracy_entry(
         Whether grades are by that deviation.
     """
     error, is_shape = typical_error(table, name), name not in RANGE
+    grades = table[f"{name}_quality"].to_pylist()
     return {
         "statistic": name,
         "typical_error": error,
@@ -111,7 +112,7 @@ def accuracy_entry(
         "between_cells": between,
         "beats_constant": beats_constant(error, between),
         "graded_by": "map" if by_map else "bounds",
-        "grades": count_grades(table, name),
+        "grades": {key: grades.count(grade) for key, grade in accuracy_text.GRADES.items()},
         "assumption": accuracy_text.describe_assumption("distribution" if is_shape else basis),
     }
 
@@ -123,12 +124,6 @@ def typical_error(table: Table, name: str) -> float | None:
             errors = numbers_of(table, key)
             return float(np.sum(errors) / errors.size)
     return None
-
-
-def count_grades(table: Table, name: str) -> dict[str, int]:
-    """Return how many cells of a statistic have each grade."""
-    grades = table[f"{name}_quality"].to_pylist()
-    return {key: grades.count(grade) for key, grade in accuracy_text.GRADES.items()}
 
 
 def between_cells(

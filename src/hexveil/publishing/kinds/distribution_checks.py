@@ -206,15 +206,10 @@ def _check_numbers(table: pa.Table, manifest: Json) -> Iterator[str]:
     statements, terms, lattice = manifest["accuracy"], _terms(manifest), lattice_of(manifest)
     own = [] if MOMENTS not in manifest else manifest[MOMENTS]["accuracy"]
     described = {name: is_value for name, _, is_value in released.describe_terms(terms, lattice)}
-    between = {}
-    for name, is_value in described.items():
-        half = statistic_terms.half_bin(lattice) if is_value else 0.0
-        estimate, error = (numbers_of(table, f"{name}_{key}") for key in ("estimate", "error"))
-        between[name] = released.deviation_of_estimates(estimate, error, half)
     if statements[: len(own)] != own:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
     of_terms = statements[len(own) :]
-    faults = [*moment_checks.check_accuracy(table, of_terms, between)]
+    faults = [*moment_checks.check_accuracy(table, of_terms, described)]
     yield from faults
     for stated in () if faults else of_terms:
         name = stated["statistic"]

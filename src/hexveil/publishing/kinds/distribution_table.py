@@ -118,25 +118,23 @@ def decode_release(
 ) -> DecodedDistribution:
     """Return the released numbers of stored outputs; post-processing, without sums."""
     facts, moments, scores, means = plan.facts, None, None, None
-    parts: dict[str, tuple[Any, Outputs]] = {
-        one.name: (one.plan, one.outputs(outputs)) for one in plan.stages().components
-    }
     if plan.moment_plan is not None:
-        allocation, own = parts[MOMENTS]
-        moments = decode_moments(plan.moment_plan, allocation, own, facts)
+        moments = decode_moments(plan.moment_plan, *_measured(plan, outputs, MOMENTS), facts)
         table, accuracy = moments.table, list(moments.accuracy)
         means = means_of(table) if "mean" in plan.moments else None
     else:
         columns, accuracy = name_counted_cells(facts, plan.occupancy), []
         table = described_table(columns, lambda name: (describe_column(name), ""), facts.value)
     if plan.score_plan is not None:
-        scores = with_outputs(plan.score_plan, *parts[SCORES])
+        scores = with_outputs(plan.score_plan, *_measured(plan, outputs, SCORES))
     rows, memory, remembered = _remember_scores(plan, outputs, history)
     estimates = decode_distribution(plan, outputs, means, remembered)
     for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
         one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
         half = half_bin(facts.lattice) if is_value else 0.0
-        between = deviation_of_estimates(one.estimate, one.error, half)
+        between = None
+        if one.estimate.size > 1:
+            between = float(between_cells(one.estimate, one.error, half))
         made = {name: pa.array(getattr(one, name)) for name in KEYS[:-1]}
         made["quality"] = pa.array(grade_estimates(one.low, one.high, between, width))
         for key, column in made.items():
@@ -151,15 +149,20 @@ def decode_release(
     return DecodedDistribution(outputs, table, moments, scores, accuracy, rows, memory)
 
 
+def _measured(plan: DistributionComponent, outputs: Outputs, name: str) -> tuple[Any, Outputs]:
+    """Return what a part of the plan measured: its allocation, and the outputs of its stages."""
+    component = plan.stages().component(name)
+    return component.plan, component.outputs(outputs)
+
+
 def _remember_scores(
     plan: DistributionComponent, outputs: Outputs, history: History | None
 ) -> tuple[Rows | None, dict[str, Any] | None, CellEstimates | None]:
     """Return the file, the manifest's section, and mean scores that remember earlier days."""
     if history is None or plan.score_plan is None:
         return None, None, None
-    component = plan.stages().component(SCORES)
-    allocation: Any = component.plan
-    view = allocation.view(component.outputs(outputs))
+    allocation, scores = _measured(plan, outputs, SCORES)
+    view = allocation.view(scores)
     shape = _shape(plan, outputs)[0] if plan.estimator == "ranks" else None
     memory = view and remember_view(view, score_facts(plan.facts, plan.terms, shape), history)
     if not memory:
@@ -179,17 +182,10 @@ def _shape(plan: DistributionComponent, outputs: Outputs) -> tuple[PublishedShap
     """Return the shape that ranks are ranks in; of this release, also evenly within its bins."""
     if plan.component.published is not None:  # type: ignore[union-attr]  # of ranks
         return plan.component.published, None  # type: ignore[union-attr]
-    component = plan.stages().component(SHAPE)
-    pooled: Any = component.plan
-    own = component.outputs(outputs)
-    edges, place = pooled.bins.edges, pooled.measured_place(own)
-    shape = PublishedShape(edges, pooled.shares(own), place)
+    measured, own = _measured(plan, outputs, SHAPE)
+    pooled = measured.bins
+    shape = PublishedShape(pooled.edges, pooled.shares(own), pooled.measured_place(own))
     return shape, pooled.even_shares(own)
-
-
-def deviation_of_estimates(estimate: Floats, error: Floats, half: float) -> float | None:
-    """Return the standard deviation between cells: see `between_cells`; None of one cell."""
-    return None if estimate.size == 1 else float(between_cells(estimate, error, half))
 
 
 def grade_estimates(low: Floats, high: Floats, between: float | None, width: float) -> list[str]:
@@ -271,10 +267,9 @@ def decode_distribution(
         shape, even = _shape(plan, outputs)
         scores = remembered or _scores(plan, outputs)
         return statistics_of_scores(plan.terms, facts.lattice, shape, scores, means, even)
-    component = plan.stages().component(SHAPE)
-    measured: Any = component.plan
-    own = component.outputs(outputs)
-    pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    measured, own = _measured(plan, outputs, SHAPE)
+    inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    pooled = measured.shape.bins
     shares, groups = pooled.shares(own), facts.cells.groupings()
     weight, off = weight_variance(measured.weights)
     variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off
@@ -335,10 +330,8 @@ def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
 
 def _scores(plan: DistributionComponent, outputs: Outputs) -> CellEstimates:
     """Return the estimated mean scores of cells, before clipping where there is a posterior."""
-    component, scored = plan.stages().component(SCORES), plan.score_plan
-    allocation: Any = component.plan
+    (allocation, own), scored = _measured(plan, outputs, SCORES), plan.score_plan
     assert scored is not None  # noqa: S101  of ranks and indicators
-    own = component.outputs(outputs)
     # Mean ranks and shares are averages: cells take after those that share a label, as means do.
     # As for bins, only where cells have several: parents of hexagons alone gained nothing there.
     cells = plan.facts.cells

@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from hexveil.accounting.promise import of_amount
 from hexveil.base.rational import decimal_text
@@ -237,13 +236,3 @@ def is_interval(rows: Sequence[Floats], limits: Sequence[float], slack: float) -
     """Return whether low, middle and high are in order, and within limits."""
     ends = [np.full_like(rows[0], limit) for limit in limits]
     return is_ascending([ends[0], *rows, ends[1]], slack)
-
-
-def check_filled(table: pa.Table) -> Iterator[str]:
-    """Yield columns with a row without a value."""
-    for name in table.column_names:
-        values = table[name]
-        if values.null_count or (
-            pa.types.is_floating(values.type) and not np.isfinite(values.to_numpy()).all()
-        ):
-            yield f"{name} has a row without a value."

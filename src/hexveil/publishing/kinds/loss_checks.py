@@ -47,7 +47,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.error_model import LN20
 from hexveil.accounting.noise_law import NoiseLaw, law_at
 from hexveil.base.arrays import Floats
 from hexveil.model.public_metadata import ValueLattice
@@ -167,8 +166,9 @@ class ReleaseStatements:
 
     @property
     def has_no_range(self) -> bool:
-        """Whether values were clipped to public bounds alone."""
-        return "clipping_range" not in self.steps and not self.has_cell_ranges
+        """Whether values were clipped to public bounds alone, and noised once."""
+        own_ranges = self.has_cell_ranges or self.has_cell_stages
+        return "clipping_range" not in self.steps and not own_ranges
 
     @property
     def has_cell_ranges(self) -> bool:
@@ -302,12 +302,8 @@ def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
         if not is_interval((lower, upper), ends, slack) or (upper <= lower).any():
             yield "a cell's clipping range is empty, or not within the bounds of the values."
     for name, statistic in stated.statistics.items() if stated.has_no_range else ():
-        limit = LN20 if stated.has_cell_stages else stated.law.limit95
-        expected = statistic.bias + statistic.scale * limit
-        if stated.has_cell_stages:
-            # Published numbers are projected to the bounds.
-            expected = np.minimum(statistic.bound95, expected)
-        elif ((statistic.scale > 0) & (statistic.contribution_cap < 1)).any():
+        expected = statistic.bias + statistic.scale * stated.law.limit95
+        if ((statistic.scale > 0) & (statistic.contribution_cap < 1)).any():
             yield f"a cell keeps no record for its {name}, and has noise."
         if not is_close(statistic.bound95, expected):
             yield f"bound95 of the {name} is not that of its bias and scale."

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hexveil.accounting.error_model import predicted_bound
 from hexveil.base.arrays import Floats
 from hexveil.publishing.estimates import accuracy
 from hexveil.publishing.estimates.table import limits_of
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
-    check_filled,
     find_differences,
     is_ascending,
     is_close,
@@ -34,7 +32,7 @@ from hexveil.publishing.kinds.value_manifest import occupancy_section
 from hexveil.report.manifest_view import RANGE, numbers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     Json = dict[str, Any]
 
@@ -46,7 +44,11 @@ DEVIATION_TOLERANCE = 1e-6
 
 def check_counted_cells(table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield columns with gaps, and cells that are not those of the manifest, in its order."""
-    yield from check_filled(table)
+    for name in table.column_names:
+        values = table[name]
+        is_number = pa.types.is_floating(values.type)
+        if values.null_count or (is_number and not np.isfinite(values.to_numpy()).all()):
+            yield f"{name} has a row without a value."
     # Order matters: the manifest lists scales and biases by position.
     if table["cell"].to_pylist() != [cell["cell"] for cell in manifest["cells"]]:
         yield "cells.parquet does not have the cells of manifest.json, in that order."
@@ -74,16 +76,7 @@ def check_moment_numbers(table: pa.Table, stated: ReleaseStatements) -> Iterator
         yield from _check_roots(table, stated)
     planned = _planned_errors(table, stated)
     yield from find_differences(manifest["plan"], planned, "plan", "the cells")
-    statements, columns = manifest["accuracy"], table.column_names
-    # A posterior's deviation follows from what is in no folder: it is as it is stated.
-    as_stated = {one["statistic"]: one["between_cells"] for one in statements}
-    between = {
-        name: as_stated.get(name)
-        if f"{name}_estimate" in columns
-        else accuracy.between_cells(table, name, None, stated.law)
-        for name in names
-    }
-    yield from check_accuracy(table, statements, between)
+    yield from check_accuracy(table, manifest["accuracy"], names)
 
 
 def check_counts(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -112,24 +105,23 @@ def _planned_errors(table: pa.Table, stated: ReleaseStatements) -> Json:
 
 
 def check_accuracy(
-    table: pa.Table, statements: Sequence[Json], between: Mapping[str, float | None]
+    table: pa.Table, statements: Sequence[Json], names: Collection[str]
 ) -> Iterator[str]:
-    """Yield statements on accuracy that are not those of a table.
+    """Yield statements on accuracy that are not those of a table, by statistics in their order.
 
-    `between` has the deviation between cells by statistic, as their columns begin, in order.
+    The deviation between cells is as it is stated: a posterior's follows from what is in no folder.
     """
-    if [entry["statistic"] for entry in statements] != [*between]:
+    if [entry["statistic"] for entry in statements] != [*names]:
         yield "the accuracy in manifest.json is not that of the statistics of the plan."
         return
     for stated in statements:
         name, by_map = stated["statistic"], stated["graded_by"] == "map"
         has_posterior = f"{name}_estimate" in table.column_names
         basis = "posterior" if has_posterior else stated["basis"].removeprefix("posterior")
-        expected = accuracy.accuracy_entry(table, name, basis, between[name], by_map=by_map)
+        between = stated["between_cells"]
+        expected = accuracy.accuracy_entry(table, name, basis, between, by_map=by_map)
         # By stated numbers: rounding must not turn a statement. Words are of their version.
-        expected["beats_constant"] = accuracy.beats_constant(
-            stated["typical_error"], stated["between_cells"]
-        )
+        expected["beats_constant"] = accuracy.beats_constant(stated["typical_error"], between)
         del expected["assumption"]
         place = f"accuracy of {name}"
         yield from find_differences(stated, expected, place, "the cells", DEVIATION_TOLERANCE)
@@ -157,18 +149,13 @@ def _check_statistic(
     raw = np.clip(noisy, low, high)
     expected = {"scale": statistic.scale, "bias": statistic.bias, "bound95": bound, "raw": raw}
     if stated.has_no_range:
-        # Predictions of errors cannot be recomputed: a mechanism with stages has them.
-        error = numbers_of(table, f"{name}_error")
-        graded = predicted_bound(error, bound)
-        if not stated.has_cell_stages:
-            expected["error"] = statistic.bias + statistic.scale * stated.law.mean_absolute
-            graded = bound
+        expected["error"] = statistic.bias + statistic.scale * stated.law.mean_absolute
         if not is_smoothed:
             expected |= {"low": np.maximum(raw - bound, low), "high": np.minimum(raw + bound, high)}
         # Grades follow from the public bound, so they can be recomputed. A constant has its own
         # rule for cells whose statistic is known beforehand.
         has_noise = statistic.scale > 0
-        flags = np.array(accuracy.grade_intervals(graded, None, high - low, has_noise))
+        flags = np.array(accuracy.grade_intervals(bound, None, high - low, has_noise))
         if (flags != table[f"{name}_quality"].to_numpy())[has_noise].any():
             yield f"{name}_quality is not that of its bound."
     for key, numbers in expected.items():

@@ -2,8 +2,8 @@
 
 In this order: limits of files (untrusted_files.py), the manifest by its schema, the receipt, the
 holder's signature (signing.py); then the table, and of each component what its kind recomputes
-(part_kinds.py); then what they state together (whole_checks.py); then every file that is made of
-table and manifest, written again and compared (file_comparison.py). Folders of schema version 4 are
+(part_kinds.py); then what they state together, and every file that is made of table and manifest,
+written again and compared (file_comparison.py). Folders of schema version 4 are
 read as of this one.
 Not checked, because a folder cannot show it: that the noise was drawn, and that the ledger has the
 release (its holder can check the receipt's chain hash).
@@ -15,6 +15,7 @@ import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,12 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.publishing import components, receipt, signing
 from hexveil.publishing.kinds.distribution_checks import check_remembered
-from hexveil.publishing.manifest import as_current, is_former
+from hexveil.publishing.manifest import FORMER, as_current
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.part_kinds import kind_of, own_columns, split_by_column
 from hexveil.publishing.published_numbers import Release
-from hexveil.publishing.verification import (
-    file_comparison,
-    untrusted_files,
-    whole_checks,
-)
+from hexveil.publishing.verification import file_comparison, untrusted_files
 
 Json = dict[str, Any]
 
@@ -139,31 +136,25 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
 
 def read_folder(folder: Path, *, key: str | Path | None = None) -> FolderCheck:
     """Return the check of a folder without problems: its manifest and table."""
-    check, issues = _examine(folder, key)
-    if issues:
-        raise InputError(f"{folder} is not as it was written: {' '.join(issues)}")
+    check = FolderCheck(folder, key)
+    if check.problems:
+        raise InputError(f"{folder} is not as it was written: {' '.join(check.problems)}")
     return check
 
 
 def find_problems(folder: Path, *, key: str | Path | None = None) -> tuple[str, ...]:
     """Return the problems of a release folder, a sentence each; InputError if there is none."""
-    return _examine(folder, key)[1]
+    return FolderCheck(folder, key).problems
 
 
 def check_folder(folder: Path, *, key: str | Path | None = None) -> FolderVerdict:
     """Check a release folder; see `find_problems`."""
-    check, issues = _examine(folder, key)
+    check = FolderCheck(folder, key)
     # Figures of a folder with problems would be nobody's statement.
-    signature = clean(check.signature)
-    if issues:
-        return FolderVerdict(issues, signature=signature)
-    return FolderVerdict((), RECOMPUTED, (*UNKNOWN, *check.describe_unread()), signature)
-
-
-def _examine(folder: Path, key: str | Path | None) -> tuple[FolderCheck, tuple[str, ...]]:
-    """Return the check of a folder, with its problems."""
-    check = FolderCheck(folder, None if key is None else signing.read_verification_key(key))
-    return check, tuple(_shorten(check.find_problems()))
+    if check.problems:
+        return FolderVerdict(check.problems, signature=clean(check.signature))
+    unknown = (*UNKNOWN, *check.describe_unread())
+    return FolderVerdict((), RECOMPUTED, unknown, clean(check.signature))
 
 
 def _shorten(issues: list[str]) -> Iterator[str]:
@@ -188,12 +179,12 @@ class FolderCheck:
         Its meaning, in words.
     """
 
-    def __init__(self, folder: Path, key: signing.VerificationKey | None) -> None:
-        self.folder, self.key = folder, key
+    def __init__(self, folder: Path, key: str | Path | None) -> None:
+        self.folder = folder
+        self.key = None if key is None else signing.read_verification_key(key)
         self.manifest: Json = {}
         self.table: pa.Table = pa.table({})
         self.signature = untrusted_files.NOT_SIGNED
-        self.is_former = False
         self.stated: dict[str, Json] = {}
         self.whole: Json = {}
         self.tables: dict[str, pa.Table] = {}
@@ -203,7 +194,12 @@ class FolderCheck:
         """The table as it was released."""
         return file_comparison.as_released(self.table)
 
-    def find_problems(self) -> list[str]:  # noqa: PLR0911  a step each
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """Its problems, in words that fit a terminal."""
+        return tuple(_shorten(self._find_problems()))
+
+    def _find_problems(self) -> list[str]:  # noqa: PLR0911  a step each
         """Return the problems, in words that may contain a stranger's names."""
         if not self.folder.is_dir():
             raise InputError(f"there is no folder {self.folder}; name a release folder.")
@@ -221,8 +217,7 @@ class FolderCheck:
         self.manifest, error = untrusted_files.read_json(self.folder / "manifest.json")
         if error:
             return [error]
-        if is_former(self.manifest):
-            self.is_former = True
+        if self.manifest.get("schema_version") == FORMER:
             if self.manifest.get("kind") == "columns":
                 return ["an earlier version wrote a folder for each value column; check these."]
             self.manifest = as_current(self.manifest)
@@ -242,12 +237,12 @@ class FolderCheck:
         """Return the places where the manifest breaks its schema, else impossible statements."""
         # What the schema does not promise to be there is not looked at.
         issues = [*untrusted_files.check_schema(self.manifest)]
-        issues = issues or [*whole_checks.check_together(self.manifest)]
+        issues = issues or [*file_comparison.check_together(self.manifest)]
         if not issues:
             self.stated = components.statements(self.manifest)
             self.whole = components.statements_of_whole(self.manifest)
         for own in self.stated.values():
-            issues += whole_checks.until_error(
+            issues += file_comparison.until_error(
                 kind_of(own).check_statements(own), "manifest.json has a plan that no release has."
             )
         return issues
@@ -256,7 +251,7 @@ class FolderCheck:
         """Yield the parts of files that were not compared, in words."""
         if (self.folder / stored_day.FILE).exists():
             yield stored_day.UNKNOWN
-        if self.is_former or not whole_checks.is_same_version(self.manifest):
+        if not file_comparison.is_same_version(self.manifest):
             yield "the words of README.txt, page and descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
             yield "the lines and names of the holder's own layer on the page"
@@ -267,9 +262,9 @@ class FolderCheck:
             table = self._read_table()
         except untrusted_files.ImplausibleError as error:
             return [f"cells.parquet {error}."]
-        except whole_checks.READ_ERRORS:
+        except file_comparison.READ_ERRORS:
             return ["cells.parquet cannot be read."]
-        return whole_checks.until_error(
+        return file_comparison.until_error(
             self._differences(table), "the tables and manifest.json cannot be compared."
         )
 
@@ -282,7 +277,7 @@ class FolderCheck:
         for column, own in self.stated.items():
             for problem in kind_of(own).recompute(self.tables[column], own):
                 yield f"{column}: {problem}" if len(self.stated) > 1 else problem
-        yield from whole_checks.check_whole(self.manifest, self.stated)
+        yield from file_comparison.check_whole(self.manifest, self.stated)
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
         issues = [*stored_day.check_memory(content, table, self.whole)]
@@ -292,14 +287,13 @@ class FolderCheck:
         for compared in (file_comparison.compare_csv, file_comparison.compare_geojson):
             try:
                 yield from compared(self.folder, table)
-            except whole_checks.READ_ERRORS:
+            except file_comparison.READ_ERRORS:
                 yield f"cells.{compared.__name__.removeprefix('compare_')} cannot be read."
-        if not self.is_former:
-            yield from file_comparison.compare_texts(self.folder, table, self.manifest)
+        yield from file_comparison.compare_texts(self.folder, table, self.manifest)
 
     def _check_table(self, table: pa.Table) -> Iterator[str]:
         """Yield columns and cells that are not as stated; keep the table of each column."""
-        issues = [*whole_checks.check_columns(table, self.manifest["grid"], [*self._types()])]
+        issues = [*file_comparison.check_columns(table, self.manifest["grid"], [*self._types()])]
         if issues:
             yield from issues
             return
@@ -312,12 +306,12 @@ class FolderCheck:
         for column, own in self.stated.items():
             issues += kind_of(own).check_cells(self.tables[column], own)
         if not issues and len(self.stated) > 1:
-            bare, *parts = map(whole_checks.without_geometry, (table, *self.tables.values()))
+            bare, *parts = map(file_comparison.without_geometry, (table, *self.tables.values()))
             tables = dict(zip(self.tables, parts, strict=True))
             joined = components.join_tables(tables, own_columns(self.stated))
             if joined.select(bare.column_names) != bare:
                 issues.append("cells.parquet has a number of a cell that a value column has not.")
-        yield from issues or whole_checks.check_places(table, self.whole)
+        yield from issues or file_comparison.check_places(table, self.whole)
 
     def _types(self) -> dict[str, pa.DataType]:
         """Return the types of the columns that the components state."""

@@ -192,7 +192,7 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
 
 
 def _mechanism(plan: MomentComponent) -> str | None:
-    """Return the mechanisms of one cell, the loss of a cell, and what the errors are worth."""
+    """Return the mechanisms of one cell, the loss of a cell, and the assumption of the errors."""
     if not plan.allocation.clipping.has_stages:
         return None
     counts = Counter(plan.cell_mechanisms)

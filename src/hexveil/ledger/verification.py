@@ -294,7 +294,7 @@ def _stored_rows(connection: sa.Connection, replay: Replay) -> Iterator[str]:
 
 
 def _sums(connection: sa.Connection, replay: Replay) -> Iterator[str]:
-    """Yield the accounts and windows whose balances differ from the bookings."""
+    """Yield accounts and windows with other balances than those of the bookings."""
     n_wrong: Counter[tuple[str, str]] = Counter()
     for row in connection.execute(sa.select(tables.balances)):
         unit = bytes(memoryview(row.unit))

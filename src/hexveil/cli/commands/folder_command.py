@@ -133,7 +133,7 @@ def compare(options: declarations.CompareOptions) -> None:
 
 
 def chosen(options: declarations.CoarserOptions) -> dict[str, Any]:
-    """Return what is compared or rolled up, and the key, as keywords."""
+    """Return value column, statistic and key as keywords."""
     return {name: getattr(options, name) for name in ("value", "statistic", "key")}
 
 

@@ -29,7 +29,11 @@ def child(setting, *arguments):
     """Call the command in a process that first runs some setting, as a module of this folder."""
     Path("starting.py").write_text(CHILD.format(arguments=list(arguments), setting=setting))
     return subprocess.run(
-        [sys.executable, "-m", "starting"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "starting"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
 
 
@@ -158,7 +162,7 @@ from hexveil.records.duckdb.session import Session
 endings.TOGETHER = 0.0
 def stop():
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(60)
+    time.sleep(600)
 def arrow(self, query):
     try:
         stop()
@@ -166,7 +170,7 @@ def arrow(self, query):
         stop()
 Session.arrow = arrow
 """
-"""A command that takes a minute to unwind after its first signal."""
+"""A command that takes ten minutes to unwind after its first signal."""
 
 
 @pytest.mark.slow

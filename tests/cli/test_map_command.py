@@ -56,23 +56,8 @@ def test_five_answers_make_a_map(fleet, answer):
 @pytest.mark.slow
 def test_an_answer_that_cannot_be_is_asked_again(fleet, answer):
     """What is wrong is said, and nothing is spent where the release is not confirmed."""
-    said, pages = answer(
-        "map buses.parquet",
-        *(
-            "fast",
-            "65,0",
-            "0,65",
-            "Kolkata",
-            "Asia/Kolkata",
-            "bus",
-            "user",
-            "-1",
-            "1",
-            "2",
-            "",
-            "n",
-        ),
-    )
+    answers = ["fast", "65,0", "0,65", "Kolkata", "Asia/Kolkata", "bus", "user", "-1", "1", "2"]
+    said, pages = answer("map buses.parquet", *answers, "", "n")
     assert said.code == 130
     text = " ".join(said.err.split())
     assert "bounds are two numbers and a unit" in text

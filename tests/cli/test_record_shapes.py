@@ -4,8 +4,6 @@ import csv
 import tomllib
 from datetime import datetime
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from cli.conftest import city
@@ -31,11 +29,6 @@ def text(path, rows):
         writer.writerows(rows)
 
 
-def parquet(path, rows):
-    """Write records as a Parquet file."""
-    pq.write_table(pa.Table.from_pylist(rows), path)
-
-
 def timed(factor):
     """Return records with a number as time."""
     return [{**row, "time": seconds(row) * factor} for row in ROWS]
@@ -59,21 +52,6 @@ def drafted(okay, file, *options):
     """Return the draft of a run file for some records."""
     said = okay("inspect", file, "--init", options)
     return tomllib.loads(said.out)
-
-
-@pytest.mark.parametrize(
-    "user",
-    ["taxi_id", "cab", "car_id", "truck_no", "bike_id", "traj_id", "track_id", "train",
-     "station_id"],
-)  # fmt: skip
-def test_a_draft_takes_vehicles_for_users_and_not_their_classes(here, call, user):
-    """What a vehicle is like is no id, whatever stands first."""
-    rows = [
-        {"vehicle_type": "van", "vehicle_length": 4.5, user: row["bus"], **without(row, "bus")}
-        for row in ROWS
-    ]
-    parquet(here / "r.parquet", rows)
-    assert drafted(call, "r.parquet")["columns"]["user"] == user
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 import hexveil as hv
 from hexveil.cli import guided
-from hexveil.cli.studio.server import StudioServer, server_of
+from hexveil.cli.studio.server import StudioServer
 
 ANSWERS = {
     "low": "0", "high": "65", "unit": "km/h", "cells.timezone": "Asia/Kolkata",
@@ -83,7 +83,7 @@ def words_of(text):
 @pytest.fixture
 def server(fleet, capfd):
     """Serve the folder of a fleet; nothing is printed meanwhile."""
-    with server_of(fleet) as serving:
+    with StudioServer(fleet) as serving:
         thread = threading.Thread(target=serving.serve_forever)
         thread.start()
         yield serving

@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import hexveil as hv
-from hexveil.cli.studio.server import server_of
+from hexveil.cli.studio.server import StudioServer
 
 pytestmark = pytest.mark.browser
 HOSTILE = '<img src=x onerror="document.title=1">'
@@ -18,7 +18,7 @@ HOSTILE = '<img src=x onerror="document.title=1">'
 def server(fleet):
     """Serve the folder of a fleet, and a file with hostile names."""
     pq.write_table(pa.table({HOSTILE: ["a"], "speed": [1.0]}), fleet / "odd <b>.parquet")
-    with server_of(fleet) as serving:
+    with StudioServer(fleet) as serving:
         thread = threading.Thread(target=serving.serve_forever)
         thread.start()
         yield serving

@@ -50,6 +50,17 @@ def test_columns_are_found_by_name_and_type(columns, expected):
     assert roles(seen(columns)) == expected
 
 
+@pytest.mark.parametrize(
+    "user",
+    ["taxi_id", "cab", "car_id", "truck_no", "bike_id", "traj_id", "track_id", "train",
+     "station_id"],
+)  # fmt: skip
+def test_vehicles_are_users_and_not_their_classes(user):
+    """What a vehicle is like is no id, whatever stands first."""
+    found = roles(seen(f"vehicle_type:t vehicle_length:n {user}:t lat:n lon:n time:t speed:n"))
+    assert found["user"] == user
+
+
 def test_what_else_it_could_be_is_named():
     """Other candidates follow, the likelier first, and no column has two roles."""
     inspect_schema = seen("time:t vehicle_label:t speed:n start_time:t bus_id:t id:t trip_delay:n")

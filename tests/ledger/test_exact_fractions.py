@@ -64,23 +64,3 @@ def test_losses_that_are_no_fractions_still_round_up():
         reserve(book, 4, Fraction(1, 10**5), (b"b",))
     reserve(book, 5, Fraction(1, 10**6), (b"b",))
     assert not book.verify().problems
-
-
-def test_a_booking_whose_roundings_exceed_the_budget_is_given_back_and_resumed():
-    """What is returned is what was booked; a draw goes on for the same units alone."""
-    book = open_book(1)
-    for number in range(3):
-        reserve(book, number, Fraction(1, 3))
-    assert reserve(book, 2, Fraction(1, 3)).state == "reserved"
-    with pytest.raises(hv.InputError, match="for other vehicles"):
-        reserve(book, 2, Fraction(1, 3), (b"c",))
-    book.cancel("request 2")
-    assert 0 <= book.spent - Fraction(2, 3) <= 2 * PART
-    reserve(book, 3, Fraction(1, 3))
-    book.set_budget(2)
-    for number in range(4, 7):
-        reserve(book, number, Fraction(1, 3))
-    with pytest.raises(hv.BudgetError):
-        reserve(book, 7, PART)
-    assert 0 <= book.spent - 2 < 6 * PART
-    assert not book.verify().problems

@@ -151,7 +151,7 @@ def test_a_refund_is_found(plain):
     """A reservation whose losses were lowered behind a new chain does not fit the balances."""
     book = filled(plain)
     less = losses(book, {"c": "0.5"}).to_bytes()
-    body = {"facts": {}, "pico_epsilon": 5 * 10**11, "periods": [""]}
+    body = {"facts": {}, "cost": 5 * 10**11, "delta": "0", "periods": [""]}
     with transaction(book._engine) as connection:
         row = connection.execute(sa.select(events).where(events.c.entry == 14)).one()
         body |= {name: json.loads(row.body)[name] for name in ("window", "plan")}

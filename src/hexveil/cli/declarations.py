@@ -31,7 +31,6 @@ class MapOptions(RunDeclaration):
     example = "hexveil map records.csv"
 
     yes: bool = False
-    save: Path | None = None
     browser: bool = True
 
 

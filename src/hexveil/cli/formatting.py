@@ -20,7 +20,6 @@ from hexveil.report.manifest_view import unit_of_statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
-    from fractions import Fraction
 
     from hexveil.ledger import Ledger, Spend
     from hexveil.ledger.accounts import Account
@@ -144,7 +143,7 @@ def spend_json(spend: Spend) -> dict[str, Any]:
     """Return the spending of window and lifetime as JSON data, with exact numbers as text."""
     return {
         "budget": decimal_text(spend.budget),
-        **delta_json(spend.delta),
+        "delta": decimal_text(spend.delta),
         "window": spend.kind,
         "in": spend.label or "lifetime",
         "spent": decimal_text(spend.window),
@@ -153,11 +152,6 @@ def spend_json(spend: Spend) -> dict[str, Any]:
         "units": spend.units,
         "exhausted": spend.exhausted,
     }
-
-
-def delta_json(delta: Fraction) -> dict[str, str]:
-    """Return the δ of an account as JSON data; nothing of a pure one."""
-    return {"delta": decimal_text(delta)} if delta else {}
 
 
 def _up(number: float) -> float:

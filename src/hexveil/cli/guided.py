@@ -269,8 +269,8 @@ def saved(run: Run, file: Path) -> Run:
     """Return the run as a new run file has it; refuse one that exists."""
     if file.exists():
         raise InputError(
-            f"{file.name!r} exists already: hexveil map {file.name} makes its map; --save names "
-            "another file."
+            f"{file.name!r} exists already: hexveil map {file.name} makes its map; --dataset "
+            "names another data set."
         )
     atomic_files.write(file, run_file_text(run, {}, file.parent).encode())
     return load(str(file))
@@ -307,7 +307,7 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
         completed = _on_proposed_grid(completed, is_asked=not options.yes)
     if completed.fields() != run.fields():
-        completed = _saved(completed, options.save)
+        completed = _saved(completed)
     if not options.yes:
         text = f"Release it? It {price_words(completed)}"
         if not click.confirm(text, default=False, err=True):
@@ -375,9 +375,9 @@ def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
     return offers[choice - 1].applied_to(run)
 
 
-def _saved(run: Run, save: Path | None) -> Run:
+def _saved(run: Run) -> Run:
     """Return the run as a new run file has it."""
-    file = shared_steps.to_run_path(save) if save else Path(f"{run.ledger.dataset}.toml")
+    file = Path(f"{run.ledger.dataset}.toml")
     run = saved(run, file)
     _say("Run file", f"{file}: hexveil release {file} publishes the same map.")
     return run

@@ -141,8 +141,13 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
     """Return rows about the expected error, and how it comes about."""
     facts = plan.facts
     assert facts is not None  # noqa: S101  plans are made for records here
-    unit = facts.value_unit
-    floor = f"the noise alone would average at least {measured(plan.support.floor, unit)}"
+    unit, support = facts.value_unit, plan.support
+    floor = f"the noise alone would average at least {measured(support.floor, unit)}"
+    assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
+    useful = (
+        f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
+        f"cells (assumed error {assumed})."
+    )
     words = plan.allocation.clipping.words(
         plan,
         lambda epsilon: _epsilon_share(plan, epsilon),
@@ -153,7 +158,7 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
-        ("Useful cells", _useful_cells(plan, unit)),
+        ("Useful cells", useful),
         month_row(plan, facts),
     ]
 
@@ -186,17 +191,8 @@ def _epsilon_share(plan: MomentComponent, epsilon: Fraction) -> str:
     return f"epsilon {price(float(epsilon))} ({percent:.3g}%)"
 
 
-def _useful_cells(plan: MomentComponent, unit: str) -> str:
-    support = plan.support
-    assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
-    return (
-        f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
-        f"cells (assumed error {assumed})."
-    )
-
-
 def _mechanism(plan: MomentComponent) -> str | None:
-    """Return the mechanisms of one cell, the loss of a cell, and what the errors are worth."""
+    """Return the mechanisms of one cell, the loss of a cell, and the assumption of the errors."""
     if not plan.allocation.clipping.has_stages:
         return None
     counts = Counter(plan.cell_mechanisms)
@@ -341,13 +337,14 @@ def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
     """Return the cost of a month of releases, one a day."""
     if not plan.epsilon:
         return ("A month", None)
-    issue = "map" if plan.occupancy.n_cells > 1 else "release"
-    epsilon, end = MONTH * float(plan.epsilon), " in total."
+    epsilon, end = MONTH * float(plan.epsilon), "."
     if plan.delta:
         epsilon = square_epsilon(MONTH * plan.booked_limit, plan.delta)
-        end = f"{_delta_text(plan)} in total: squares of mu add up, and not epsilons."
-    month = f"{price(epsilon)} (probability factor {factor(epsilon)})"
+        end = f"{_delta_text(plan)}: squares of mu add up, and not epsilons."
     period = facts.privacy_unit.removeprefix("user").lstrip("-")
     within = f"any one {period} of a user stays within its cost, but " if period else ""
-    text = f"{within}a user present in {MONTH} {issue}s can lose {month}{end}"
-    return ("A month", f"if you publish every day, {text}")
+    text = (
+        f"if you publish every day, {within}a user present in {MONTH} releases can lose "
+        f"{price(epsilon)} (probability factor {factor(epsilon)}) in total{end}"
+    )
+    return ("A month", text)

@@ -196,7 +196,10 @@ def plan_release(
         plan = plan_declared(run, declare_run(run), history)
         planned = PlannedRelease(run, plan, plan.refusal, history=history)
     elif saved is not None:
-        return _as_saved(run, saved)
+        # Any other folder is refused before records are read.
+        saved_plans.read_words(saved)
+        dataset: Any = shared_steps.read_releasable(run)
+        return PlannedRelease(run, Plan.load(saved, dataset), None, dataset)
     else:
         dataset = shared_steps.read_releasable(run)
         built = shared_steps.plan_run(run, dataset.public, history)
@@ -236,13 +239,6 @@ def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str 
         f"{warning.removesuffix('.')}; as a daily series it is expected to be usable from day "
         f"{usable + 1} on, since its estimates remember earlier days: accept noise until then."
     )
-
-
-def _as_saved(run: Run, folder: Path) -> PlannedRelease:
-    """Return the release of a saved plan; any other folder is refused before records are read."""
-    saved_plans.read_words(folder)
-    dataset: Any = shared_steps.read_releasable(run)
-    return PlannedRelease(run, Plan.load(folder, dataset), None, dataset)
 
 
 # ---- declarations ----
@@ -321,14 +317,7 @@ def folder_extras(run: Run, path: str = "") -> dict[str, Any]:
         language=run.release.language or "en",
     )
     extras = {name: getattr(run.release, name) for name in names}
-    extras["catalogue"] = catalogue_of(run, path)
+    if facts := run.catalogue.explicit_fields():
+        catalogue = Catalogue(**facts)
+        extras["catalogue"] = catalogue.below(path) if path else catalogue
     return {name: extra for name, extra in extras.items() if extra is not None}
-
-
-def catalogue_of(run: Run, path: str = "") -> Catalogue | None:
-    """Return the facts that the holder states for a folder; None without any."""
-    facts = run.catalogue.explicit_fields()
-    if not facts:
-        return None
-    catalogue = Catalogue(**facts)
-    return catalogue.below(path) if path else catalogue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from decimal import Decimal
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -191,6 +191,8 @@ def _by_name(texts: Iterable[object]) -> dict[str, str]:
     stated: dict[str, str] = {}
     for text in texts:
         name, _, value = (part.strip() for part in str(text).rpartition("="))
+        if not name:
+            raise ValueError(f"must name what {value} is for, as in NAME={value}")
         if name in stated:
             raise ValueError(f"states {name} twice; use one")
         if not value:
@@ -268,13 +270,8 @@ def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
 
 
 def _weights(value: object) -> dict[str, str]:
-    """Return weights by kind of statistics, from a table or a text like "moments=1"."""
-    weights = _goals(value)
-    if isinstance(weights, str) or not all(isinstance(one, str) for one in weights.values()):
-        raise ValueError(
-            f"must be one number per kind, for example moments=1,distribution=2; got {weights}"
-        )
-    return cast("dict[str, str]", weights)
+    """Return weights by name, from a table or a text like "moments=1"."""
+    return _table_of(_number)(value if isinstance(value, dict) else _by_name(_items(value)))
 
 
 def _version(value: object) -> str | dict[str, str]:

@@ -69,10 +69,6 @@ class Run:
             raise AttributeError(name)
         return self.sections.get(name) or Section(name)
 
-    def standing_in(self, folder: Path) -> Run:
-        """Return a copy of the run with paths relative to another folder."""
-        return replace(self, folder=folder)
-
     def with_fields(self, section: str, **fields: object) -> Run:
         """Return a copy of the run with some fields of a section changed."""
         return self.with_section(section, {**getattr(self, section).given, **fields})
@@ -223,7 +219,7 @@ def load(source: str | None, overrides: Mapping[Key, object] | None = None) -> R
                 if (section, replaced) not in (overrides or {}):
                     table.pop(replaced, None)
     _refuse_placeholders(raw, file_name)
-    return checked(raw, file_name, overrides or ()).standing_in(folder)
+    return replace(checked(raw, file_name, overrides or ()), folder=folder)
 
 
 def _refuse_placeholders(raw: Raw, file_name: str) -> None:

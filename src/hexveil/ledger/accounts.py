@@ -187,7 +187,6 @@ def open_account(
         )
         if pinned is None:
             pinned = _new_account(connection, name, terms, key)
-        check_key(pinned, key)
         append(connection, "joined", account=name, dataset=terms.dataset)
     _check_same(pinned, terms, key)
     return pinned, is_new

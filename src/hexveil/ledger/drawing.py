@@ -178,11 +178,13 @@ def load_results(connection: sa.Connection, history: Sequence[Event]) -> dict[st
     StorageError
         If one was changed after it was stored.
     """
-    return {
-        str(event.body["stage"]): load_result(connection, event)
-        for event in last_booking_events(history)
-        if event.kind == "measured"
-    }
+    results: dict[str, Ints] = {}
+    for event in history:
+        if event.kind == "reserved":
+            results = {}
+        elif event.kind == "measured":
+            results[str(event.body["stage"])] = load_result(connection, event)
+    return results
 
 
 def load_result(connection: sa.Connection, measured: Event) -> Ints:
@@ -195,12 +197,6 @@ def load_result(connection: sa.Connection, measured: Event) -> Ints:
         )
     # A copy in the machine's order: frombuffer is read-only and keeps the row alive.
     return np.frombuffer(row, "<i8").astype(np.int64)
-
-
-def last_booking_events(history: Sequence[Event]) -> Sequence[Event]:
-    """Return a request's events from its last reservation on."""
-    booked = [k for k, event in enumerate(history) if event.kind == "reserved"]
-    return history[booked[-1] :] if booked else ()
 
 
 def read_row(connection: sa.Connection, entry: int) -> bytes | None:

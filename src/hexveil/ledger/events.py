@@ -154,7 +154,7 @@ def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[E
 
 
 def account_events(connection: sa.Connection) -> tuple[Event, ...]:
-    """Return what happened to accounts, oldest first, the hashes checked."""
+    """Return the events of accounts, oldest first, their hashes checked."""
     query = sa.select(events).where(events.c.kind.in_(ACCOUNT_KINDS)).order_by(events.c.entry)
     rows = connection.execute(query).all()
     _check_links(connection, rows)

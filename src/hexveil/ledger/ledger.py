@@ -24,15 +24,15 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import to_delta
-from hexveil.base.errors import HexveilError, InputError, StorageError
-from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.base.errors import InputError, StorageError
+from hexveil.base.rational import Number, decimal_text, to_positive_fraction
 from hexveil.ledger import accounts, drawing, events, tables
 from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.bookings import (
@@ -48,7 +48,7 @@ from hexveil.ledger.bookings import (
 )
 from hexveil.ledger.databases import connect, describe_address, holder_key_file, transaction
 from hexveil.ledger.events import Event
-from hexveil.ledger.promises import PURE, check_same_promise, cost_fields
+from hexveil.ledger.promises import PURE, check_same_promise
 from hexveil.ledger.unit_losses import Key, Losses, holder_key
 from hexveil.ledger.verification import Verdict, verify
 
@@ -121,12 +121,6 @@ class Ledger:
             )
             """`opened`: whether the account is new, with a budget of its own."""
             self._account = pinned.name
-
-    def __reduce__(self) -> NoReturn:
-        raise HexveilError(
-            "a Ledger is not pickled, since it holds the key and an open database; open it again "
-            "where it is used, with the same address and dataset."
-        )
 
     def __repr__(self) -> str:
         return f"Ledger(dataset={self.dataset!r}, account={self._account!r})"
@@ -254,7 +248,8 @@ class Ledger:
             spend_losses(connection, account, losses, moment, is_repeated=repeated)
             body = {
                 "facts": dict(facts),
-                **cost_fields(losses.largest, account.delta),
+                "cost": losses.largest,
+                "delta": decimal_text(account.delta),
                 **limit_field(losses),
                 "periods": list(losses.periods),
                 "plan": drawing.store_plan(connection, plan),

@@ -87,23 +87,6 @@ def check_same_promise(account: str, pinned: Fraction, requested: Fraction) -> N
     )
 
 
-def cost_fields(parts: int, delta: Fraction) -> dict[str, int | str]:
-    """Return the cost of a release as the fields of a reservation."""
-    if not delta:
-        return {"pico_epsilon": parts}
-    return {"delta": decimal_text(delta), "pico_squared_mu": parts}
-
-
-def cost_parts(body: Mapping[str, Any]) -> int:
-    """Return the largest loss of a unit that a reservation states, in 10^-12."""
-    return int(body["pico_squared_mu" if booked_delta(body) else "pico_epsilon"])
-
-
-def booked_delta(body: Mapping[str, Any]) -> Fraction:
-    """Return the δ of a reservation; 0 of a pure one."""
-    return Fraction(body.get("delta", 0))
-
-
 def booked_epsilon(body: Mapping[str, Any]) -> Fraction:
     """Return the largest loss of a unit that a reservation states, as ε, rounded up."""
-    return shown_epsilon(cost_parts(body), booked_delta(body))
+    return shown_epsilon(body["cost"], Fraction(body["delta"]))

@@ -13,20 +13,17 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import sqlalchemy as sa
 
 from hexveil.base.errors import StorageError
-from hexveil.base.work_share import LEDGER_CHECK, tell_share
 from hexveil.ledger import drawing, events, tables
 from hexveil.ledger.accounts import PINNED, Account, parse_terms
 from hexveil.ledger.databases import transaction
-from hexveil.ledger.promises import booked_delta, cost_parts
 from hexveil.ledger.unit_losses import Losses, losses_from_bytes
 
-EVENTS_SHARE = 0.6
-"""Share of a verification that the events take, about."""
 BATCH = 200
 """Events read at a time: the losses of a release can be large."""
 
@@ -84,10 +81,8 @@ def verify(engine: sa.Engine) -> Verdict:
 def _walk_events(connection: sa.Connection, replay: Replay) -> None:
     """Replay the events, oldest first; the losses of a release can be large, so few at a time."""
     table = tables.events
-    final = int(connection.execute(sa.select(sa.func.max(table.c.entry))).scalar() or 1)
     query = sa.select(table).order_by(table.c.entry).execution_options(yield_per=BATCH)
     for row in connection.execute(query):
-        tell_share(LEDGER_CHECK, EVENTS_SHARE * min(replay.entry / final, 1.0))
         replay.step(row)
 
 
@@ -229,9 +224,9 @@ class Replay:
         account, window = self.accounts[row.account], body["window"]
         losses = losses_from_bytes(row.units or b"", body["periods"])
         self.roundings += "limit" in body
-        if cost_parts(body) != losses.largest:
+        if body["cost"] != losses.largest:
             self._report(row, "names another cost than its units have")
-        if booked_delta(body) != account.delta:
+        if Fraction(body["delta"]) != account.delta:
             self._report(row, "mixes pure and approximate privacy in one account")
         # A loss booked in a past window would leave this window's budget untouched.
         if window != events.window_of(account.window, row.at):
@@ -279,8 +274,7 @@ def _stored_rows(connection: sa.Connection, replay: Replay) -> Iterator[str]:
     """Yield results and plans that are missing or were changed."""
     existing = set(connection.execute(sa.select(tables.journal.c.entry)).scalars())
     numbers = sorted(existing | replay.rows.keys())
-    for place, number in enumerate(numbers):
-        tell_share(LEDGER_CHECK, EVENTS_SHARE + (0.9 - EVENTS_SHARE) * place / len(numbers))
+    for number in numbers:
         row, expected = drawing.read_row(connection, number), replay.rows.get(number)
         if expected is None:
             yield f"The result {number} belongs to no entry."
@@ -300,7 +294,7 @@ def _stored_rows(connection: sa.Connection, replay: Replay) -> Iterator[str]:
 
 
 def _sums(connection: sa.Connection, replay: Replay) -> Iterator[str]:
-    """Yield the accounts and windows whose balances differ from the bookings."""
+    """Yield accounts and windows with other balances than those of the bookings."""
     n_wrong: Counter[tuple[str, str]] = Counter()
     for row in connection.execute(sa.select(tables.balances)):
         unit = bytes(memoryview(row.unit))

@@ -98,20 +98,18 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     """Average a release folder over coarser cells, or days, from noisy numbers alone."""
     check_output(options)
     grid = requested_grid(options)
-    is_of_days = options.first_day or options.last_day or options.by != "all"
-    if is_archive(options.folder):
-        if grid or options.statistic:
-            raise InputError("days are rolled up in their own cells; leave the grid out.")
-        days = options.first_day or "", options.last_day or "9999"
-        with show_progress("Rolling up", FOLDER_CHECK):
-            folders = release_folders(options.folder, *days)
-            by_day = averages_of(folders, by=options.by, key=options.key)
-        show_derived(by_day, roll_up_rows, options)
-        return
-    if is_of_days:
+    is_archived = is_archive(options.folder)
+    if is_archived and (grid or options.statistic):
+        raise InputError("days are rolled up in their own cells; leave the grid out.")
+    if not is_archived and (options.first_day or options.last_day or options.by != "all"):
         raise InputError("--from, --to and --by are about the days of an archive of publish.")
+    days = options.first_day or "", options.last_day or "9999"
     with show_progress("Rolling up", FOLDER_CHECK):
-        averages = averages_of(options.folder, **grid, **chosen(options))
+        if is_archived:
+            folders = release_folders(options.folder, *days)
+            averages = averages_of(folders, by=options.by, key=options.key)
+        else:
+            averages = averages_of(options.folder, **grid, **chosen(options))
     show_derived(averages, roll_up_rows, options)
 
 
@@ -135,7 +133,7 @@ def compare(options: declarations.CompareOptions) -> None:
 
 
 def chosen(options: declarations.CoarserOptions) -> dict[str, Any]:
-    """Return what is compared or rolled up, and the key, as keywords."""
+    """Return value column, statistic and key as keywords."""
     return {name: getattr(options, name) for name in ("value", "statistic", "key")}
 
 

@@ -13,7 +13,6 @@ from hexveil.cli import receipts
 from hexveil.cli.formatting import (
     at_least,
     budget_words,
-    delta_json,
     factor,
     price,
     spend_json,
@@ -211,7 +210,7 @@ def account_json(account: Account) -> dict[str, Any]:
         "unit": account.unit or None,
         "window": account.window,
         "budget": decimal_text(account.budget),
-        **delta_json(account.delta),
+        "delta": decimal_text(account.delta),
         "key": account.key,
     }
 

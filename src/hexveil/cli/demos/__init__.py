@@ -174,7 +174,7 @@ ABOUT = (
 
 
 def flights_writer() -> Callable[[Path], None]:
-    """Return what writes the flights and the routes from New York."""
+    """Return a writer of the flights and the routes from New York."""
     records = flights.records()
 
     def write(folder: Path) -> None:

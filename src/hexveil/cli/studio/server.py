@@ -57,7 +57,7 @@ def studio(options: declarations.StudioOptions) -> None:
     if not options.folder.is_dir():
         raise InputError(f"there is no folder {options.folder}; name the one with the records.")
     folder = options.folder.resolve()
-    with contextlib.chdir(folder), server_of(folder) as server:
+    with contextlib.chdir(folder), StudioServer(folder) as server:
         address = server.address
         rows = [("Studio", address), ("End it", "with Ctrl-C.")]
         formatting.show(lambda: rows, lambda: {"address": address}, as_json=options.as_json)
@@ -74,18 +74,13 @@ def start_page(private: Path, address: str) -> Path:
     return page
 
 
-def server_of(folder: Path) -> StudioServer:
-    """Return a server for the current folder, which is `folder`, at a free port."""
-    return StudioServer((ADDRESS, 0), folder)
-
-
 class StudioServer(ThreadingHTTPServer):
-    """The studio; closing it waits for a release that has begun."""
+    """The studio, at a free port; closing it waits for a release that has begun."""
 
     daemon_threads = False
 
-    def __init__(self, place: tuple[str, int], folder: Path) -> None:
-        super().__init__(place, _Handler)
+    def __init__(self, folder: Path) -> None:
+        super().__init__((ADDRESS, 0), _Handler)
         self.folder = folder.resolve()
         self.token = secrets.token_urlsafe(24)
         self.host = f"{ADDRESS}:{self.server_address[1]}"

@@ -70,7 +70,7 @@ def squares(movements: Moved) -> Terms:
 
 
 def currency_of(law: NoiseLaw) -> Currency:
-    """Return what losses are added up in under a law: ε, or squares of μ."""
+    """Return the measure that losses are added up in under a law: ε, or squares of μ."""
     return losses if law.power == 1 else squares
 
 

@@ -251,7 +251,7 @@ class Squares(_Amount):
 
     @staticmethod
     def laplace_amount(epsilon: Fraction, weights: int = 1) -> Fraction:
-        """Return the amount whose noise deviates as Laplace noise of this ε."""
+        """Return the amount with noise that deviates as Laplace noise of this ε."""
         return epsilon**2 / (2 * weights)
 
     @staticmethod

@@ -62,7 +62,7 @@ class ReleaseAllocation(ReadOnlyArrays):
         raise NotImplementedError
 
     def check_release(self, epsilon: float, *, has_squares: bool) -> None:
-        """Refuse, from public facts, what cannot be computed or noised as stated.
+        """Refuse, from public facts, statistics that cannot be computed or noised as stated.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class ClippingKind(ReadOnlyArrays):
         raise misfit()
 
     def shared(self, delta: Fraction) -> Promise:
-        """Return what every user spends beside the cells, on what is found in the whole map."""
+        """Return the part that every user spends beside the cells, on the map as a whole."""
         return of_amount(Fraction(0), delta)
 
     def losses(self, problem: PlanningProblem, rows: PlanAllocation) -> Any:  # noqa: ANN401  with the methods of `StatedLosses`
@@ -203,7 +203,7 @@ class ClippingKind(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class StatedLosses:
-    """Losses by the moves of one stage, and by what is found in the whole map.
+    """Losses by the moves of one stage, and by choices for the whole map.
 
     Attributes
     ----------

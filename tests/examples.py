@@ -1,10 +1,13 @@
 """How many examples a test has: a share of those that Hypothesis draws, and some of others."""
 
 import math
+import os
 
 import pytest
 from hypothesis import settings
 
+LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+"""Whether attacks run in their long form."""
 PROFILES = {"quick": 20, "full": 100}
 """Examples of a test that names no number of its own; other numbers scale alike.
 

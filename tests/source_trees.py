@@ -1,7 +1,11 @@
-"""Syntax trees of source files, which several tests of the code look at."""
+"""The checkout, and syntax trees of its sources, which several tests look at."""
 
 import ast
 from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS, SOURCE = ROOT / "docs", ROOT / "src"
 
 
 @cache

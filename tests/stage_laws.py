@@ -186,11 +186,10 @@ def moves_of(report):
         return getattr(report, "moves", report)
     made, moves, before = report.moves, [], 0
     pairs = made.occupancy
-    weight = None if made.weight is None else made.weight.of(pairs)
     for one in made.statistics:
         drawn = np.isfinite(one.scale)
         entry, rows = before + np.cumsum(drawn) - 1, drawn[pairs.cell]
-        by = one.moved_by(pairs, weight)
+        by = one.moved_by(pairs)
         moves.append((pairs.user[rows], entry[pairs.cell[rows]], by[rows]))
         before += np.count_nonzero(drawn)
     return Separate(*(np.concatenate(column) for column in zip(*moves, strict=True)))

@@ -16,8 +16,8 @@ import pytest
 import hexveil as hv
 import test_how_to
 from hexveil.cli.app import app
+from source_trees import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NOTEBOOKS = sorted(ROOT.glob("docs/notebooks/*.ipynb"))
 NOT_RUN = {

@@ -2,11 +2,9 @@
 
 import ast
 import re
-from pathlib import Path
 
-from source_trees import parsed
+from source_trees import SOURCE, parsed
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
 SECTION = re.compile(r"(?ms)^(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)")
 ENTRY = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$", re.MULTILINE)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

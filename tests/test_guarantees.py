@@ -3,9 +3,9 @@
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from source_trees import ROOT
+
 PROMISES, WEAKNESSES = (
     ROOT / "docs" / "understand" / name for name in ("guarantees.md", "weaknesses.md")
 )

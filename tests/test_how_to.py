@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from hexveil.cli import main
+from source_trees import DOCS
 
-PAGES = Path(__file__).resolve().parents[1] / "docs" / "how-to"
+PAGES = DOCS / "how-to"
 SIMULATE = "simulate --users 300 --days 7 --interval 5min --out city.parquet"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 

@@ -144,19 +144,3 @@ def test_two_occupancies_have_two_fingerprints(one, other):
     """Who reported how often where is told apart by the fingerprint."""
     prints = [hv.Occupancy.from_dense(np.array(rows)).fingerprint for rows in (one, other)]
     assert (prints[0] == prints[1]) == (one == other)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ({"hours": "7,8"}, {"hours": "7"}),
-        ({"top": 1}, {"min_users": 1}),
-        ({"box": (1, 2, 3, 4)}, {"box": (1, 2, 3, 4.5)}),
-        ({"drop_values": [1, 2]}, {"drop_values": [1.2]}),
-        ({"dates": ("2024-01-01", "2024-01-02")}, {"dates": ("2024-01-01", "2024-01-01")}),
-    ],
-)
-def test_two_selections_are_two_texts(one, other):
-    """Every field of a selection stands in its text."""
-    texts = [(s.describe(), s.describe_dropped()) for s in (hv.Select(**one), hv.Select(**other))]
-    assert texts[0] != texts[1]

@@ -1,13 +1,10 @@
 """No module needs itself: imports close no circle, not even those for type checkers alone."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-from source_trees import parsed
-
-SOURCE = Path(__file__).resolve().parents[1] / "src"
+from source_trees import SOURCE, parsed
 
 
 def module_of(path):

@@ -5,13 +5,11 @@ import functools
 import math
 import re
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
-from source_trees import parsed
+from source_trees import SOURCE, parsed
 
-SOURCE = Path(__file__).resolve().parents[1] / "src"
 PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DOCUMENTED = (ast.Module, ast.ClassDef, *DEFINITIONS)

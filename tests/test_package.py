@@ -23,9 +23,9 @@ from packaging.requirements import Requirement
 import hexveil
 from hexveil.report.templates import FOLDER
 from publishing import releases
+from source_trees import ROOT
 
 pytestmark = pytest.mark.install
-ROOT = Path(__file__).resolve().parents[1]
 SMOKE = Path(__file__).with_name("package_smoke.py")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = set(PROJECT["optional-dependencies"]) - {"dev"}
@@ -94,27 +94,28 @@ def build(tree, out, kind):
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory):
-    """Return the sdist of this tree, built once."""
-    return build(ROOT, tmp_path_factory.mktemp("sdist"), "sdist")
+def builds(tmp_path_factory):
+    """Return wheel and sdist, built twice of what an sdist holds: in other folders, of other times.
 
-
-def unpacked(sdist, folder, time):
-    """Return the sources as the sdist has them, in another folder and of another time."""
-    with tarfile.open(sdist) as packed:
-        packed.extractall(folder, filter="data")
-    (root,) = folder.iterdir()
-    for path in root.rglob("*"):
-        os.utime(path, (time, time))
-    return root
+    Of that sdist, which this tree is built into, nothing else is looked at.
+    """
+    home = tmp_path_factory.mktemp("builds")
+    first, made = build(ROOT, home / "first", "sdist"), []
+    for time in (1_700_000_000, 1_600_000_000):
+        with tarfile.open(first) as packed:
+            packed.extractall(home / str(time), filter="data")
+        (root,) = (home / str(time)).iterdir()
+        for path in root.rglob("*"):
+            os.utime(path, (time, time))
+        out = home / f"of {time}"
+        made.append({kind: build(root, out / kind, kind) for kind in ("wheel", "sdist")})
+    return made
 
 
 @pytest.fixture(scope="module")
-def built(sdist, tmp_path_factory):
-    """Return wheel and sdist that are built of what the sdist holds."""
-    folder = tmp_path_factory.mktemp("built")
-    tree = unpacked(sdist, tmp_path_factory.mktemp("tree"), 1_700_000_000)
-    return {kind: build(tree, folder / kind, kind) for kind in ("wheel", "sdist")}
+def built(builds):
+    """Return wheel and sdist."""
+    return builds[0]
 
 
 @pytest.fixture
@@ -273,14 +274,10 @@ def test_the_sdist_can_be_tested_and_built(built):
     assert {name for name in held if "__pycache__" in name or name.startswith(".venv")} == set()
 
 
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_builds_are_the_same_bytes(sdist, built, tmp_path, kind):
-    """The same sources in another folder at another time give the same file, byte for byte."""
-    (tmp_path / "elsewhere").mkdir()
-    tree = unpacked(sdist, tmp_path / "elsewhere", 1_600_000_000)
-    again = build(tree, tmp_path / "again", kind)
-    assert again.name == built[kind].name
-    assert again.read_bytes() == built[kind].read_bytes()
+def test_builds_are_the_same_bytes(builds):
+    """The same sources in another folder at another time give the same files, byte for byte."""
+    once, again = ({one.name: one.read_bytes() for one in of.values()} for of in builds)
+    assert once == again
 
 
 def test_metadata_says_what_is_true(built):

@@ -4,14 +4,13 @@ import os
 import re
 import subprocess
 import tomllib
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 import hexveil as hv
+from source_trees import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 

@@ -4,13 +4,13 @@ import contextlib
 import io
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 from hexveil.cli import main
+from source_trees import DOCS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "understand" / "questions.md"
+PAGE = DOCS / "understand" / "questions.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 THREAD = re.compile(r"\[(.+)\]\(https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/\d+\)")
 CHECK = re.compile(r'`(?P<done>[^`]+)`(?: (?P<how>refuses|prints): "(?P<words>[^"]+)")?')

@@ -2,15 +2,14 @@
 
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
 import hexveil as hv
 from hexveil.config.fields import FIELDS, option
 from hexveil.publishing.estimates.table import COLUMNS
+from source_trees import DOCS
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 SOURCE = DOCS.parent / "src" / "hexveil"
 
 

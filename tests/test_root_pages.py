@@ -1,13 +1,12 @@
 """The pages of the root say what is there: files, targets, the version, the picture."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 import hexveil as hv
+from source_trees import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "hexveil"
 FOLDERS = sorted(p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__")
 

@@ -3,11 +3,11 @@
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from source_trees import ROOT
+
 PAGE = ROOT / "docs" / "how-to" / "troubleshooting.md"
 HOLE = "…"
 

@@ -111,41 +111,35 @@ def agree(occupancy, done, expected):
     assert [(s.degree, s.suppressed, s.finished) for s in done.stages] == stages
 
 
-@examples(60)
+BOUNDS = [None, 1, 3, 10, 100]
+TARGETS = [None, (1, 4), (4, 2), (2, math.inf), (math.inf, 10)]
+
+
+@examples(120)
 @given(
     occupancies(users=7),
     st.sampled_from(EPSILONS),
-    st.sampled_from([None, 1, 3, 10, 100]),
+    st.sampled_from([*(("sum", one) for one in BOUNDS), *(("separate", one) for one in TARGETS)]),
     st.sampled_from(["undo", "keep"]),
 )
 def test_it_is_algorithm_1(occupancy, epsilon, bound, unfinished):
-    """ERRATA 1 and 2: the same pairs, K and stages as a literal transcription, any bound."""
-    table = dense(occupancy, occupancy.n)
-    expected = algorithm_1(table, 3, epsilon, unfinished=unfinished, bound=bound)
-    done = theory.clip_user(occupancy, 3, epsilon, unfinished_stage=unfinished, bound=bound)
-    agree(occupancy, done, expected)
+    """ERRATA 1 and 2: the same pairs, K and stages as a literal transcription, any bound.
 
-
-@examples(60)
-@given(
-    occupancies(users=7),
-    st.sampled_from(EPSILONS),
-    st.sampled_from([None, (1, 4), (4, 2), (2, math.inf), (math.inf, 10)]),
-    st.sampled_from(["undo", "keep"]),
-)
-def test_separate_targets_judge_by_the_larger_share(occupancy, epsilon, targets, unfinished):
-    """The algorithm with the larger share of the targets in place of the sum, E = 1."""
-    table = dense(occupancy, occupancy.n)
-    if targets is None:
+    Cells are judged by the sum, or by the larger share of the targets, with E = 1.
+    """
+    (error, limits), table = bound, dense(occupancy, occupancy.n)
+    asked = {"bound": limits}
+    if error == "separate":
         whole = [cell_errors(column, column, 3, Fraction(epsilon)) for column in columns(table)]
-        judge = [max(errors) for errors in zip(*whole, strict=True)]
-    else:
-        judge = targets
-    expected = algorithm_1(table, 3, epsilon, targets=judge, unfinished=unfinished)
+        judge = limits or [max(errors) for errors in zip(*whole, strict=True)]
+        asked = {"targets": judge}
+    expected = algorithm_1(table, 3, epsilon, unfinished=unfinished, **asked)
     done = theory.clip_user(
-        occupancy, 3, epsilon, error="separate", targets=targets, unfinished_stage=unfinished
+        occupancy, 3, epsilon, error=error, bound=limits, unfinished_stage=unfinished
     )
     agree(occupancy, done, expected)
+    if error == "separate":
+        assert done.bound == pytest.approx([float(one) for one in judge], rel=1e-12)
 
 
 def columns(table):
@@ -166,10 +160,9 @@ def test_many_stages_agree_with_algorithm_1(seed, epsilon):
     """Forty users of up to nine cells: short and long runs, whichever way cells are compared."""
     occupancy = larger(seed)
     table = dense(occupancy, occupancy.n)
-    for options in ({}, {"targets": (60.0, 1500.0)}):
-        kind = {"error": "separate"} if options else {}
-        done = theory.clip_user(occupancy, 65, epsilon, **options, **kind)
-        agree(occupancy, done, algorithm_1(table, 65, epsilon, **options))
+    for error, targets in (("sum", None), ("separate", (60.0, 1500.0))):
+        done = theory.clip_user(occupancy, 65, epsilon, error=error, bound=targets)
+        agree(occupancy, done, algorithm_1(table, 65, epsilon, targets=targets))
 
 
 @given(occupancies(users=8, cells=5), st.sampled_from(EPSILONS), st.booleans())
@@ -191,17 +184,6 @@ def test_errors_stay_within_the_bound_and_are_those_of_the_formulas(occupancy, e
         assert done.mean_errors[g] == pytest.approx(mean, rel=1e-12)
         assert done.variance_errors[g] == pytest.approx(spread, rel=1e-12)
         assert done.errors[g] == pytest.approx(mean + spread, rel=1e-12)
-
-
-@given(occupancies(users=8, cells=5), st.sampled_from(EPSILONS))
-def test_default_targets_are_the_largest_initial_errors(occupancy, epsilon):
-    """Of mean and variance apart; neither is exceeded afterwards."""
-    done = theory.clip_user(occupancy, 5, epsilon, error="separate")
-    cells, exact = columns(dense(occupancy, occupancy.n)), Fraction(epsilon)
-    first = zip(*(cell_errors(one, one, Fraction(5), exact) for one in cells), strict=True)
-    assert done.bound == pytest.approx([float(max(errors)) for errors in first], rel=1e-12)
-    for name, target in zip(("mean", "variance"), done.bound, strict=True):
-        assert done.errors[name].max() <= target * (1 + 1e-11)
 
 
 @pytest.mark.parametrize(
@@ -254,14 +236,10 @@ def test_a_user_of_more_than_half_a_cell_is_charged_in_full():
     ("options", "message"),
     [
         ({"bound": 0}, "bound must be positive"),
-        ({"targets": (1, 2)}, 'targets go with error="separate"'),
-        ({"error": "separate", "bound": 3}, 'bound goes with error="sum"'),
-        ({"error": "separate", "targets": (1, -2)}, "each of the targets must be positive"),
-        ({"error": "separate", "targets": (1,)}, "targets must be a pair"),
-        (
-            {"error": "separate", "targets": (math.inf, math.inf)},
-            "one of the targets must be finite",
-        ),
+        ({"bound": (1, 2)}, 'bound must be a number for error "sum"'),
+        ({"error": "separate", "bound": 3}, "else a pair, got 3"),
+        ({"error": "separate", "bound": (1, -2)}, "bound must be positive"),
+        ({"error": "separate", "bound": (math.inf, math.inf)}, "must be finite"),
         ({"error": "both"}, 'error must be "sum" or "separate"'),
         ({"unfinished_stage": "drop"}, 'unfinished_stage must be "undo" or "keep"'),
         ({"epsilon": 0}, "epsilon must be positive"),

@@ -9,10 +9,7 @@ from hexveil.accounting.privacy_loss import (
     VARIANCE_LATTICE,
     KeptRecords,
     bisect_factors,
-    clipped_by_caps,
-    loss_at,
     majority_user,
-    threshold_shares,
 )
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
@@ -29,8 +26,8 @@ PAIRS = Partition(
     n_users=3,
 )
 TOTAL = np.array([4, 4, 2])
-FACTOR = np.array([1.0, 0.5, 1.0])
 COUNTED = LocalOccupancy(PAIRS.cell, PAIRS.user, PAIRS.n, 3, 3)
+FACTOR = np.array([1.0, 0.5, 1.0])
 CAP, NOISE, NO_QUANTA = np.array([2, 2, 1]), np.array([4.0, 8.0, 0.0]), np.zeros(3)
 ALL = np.array([False] * 6)
 
@@ -104,14 +101,6 @@ def test_a_share_below_a_half_moves_a_variance_by_its_product():
     assert losses[:2].tolist() == pytest.approx([0.25 / 0.5, 0.125 * 0.875 / 0.5], **NEARLY)
 
 
-def test_mean_and_variance_are_charged_apart():
-    """Each by its most, also to a user of more than half of a cell."""
-    mean = unrounded_mean_moves(kept(VARIANCE[0], factor=np.ones(3)), NOISE)
-    losses = stated(mean, variances(PLAIN, factor=np.ones(3))).per_pair(moves.losses)
-    expected = [3 / 4 + 0.5 + VARIANCE_LATTICE, 1 / 4 + 0.375 + VARIANCE_LATTICE]
-    assert losses[:2].tolist() == expected
-
-
 @pytest.mark.usefixtures("blocks")
 def test_losses_of_users_and_of_cells():
     """A user loses the sum of its pairs, rounded up; a cell's claim is that of its worst user."""
@@ -152,31 +141,6 @@ def test_what_an_earlier_look_authorised_and_did_not_spend_pays_for_the_next():
     assert (left <= [0.0, 0.25, 0.5]).all()
 
 
-def test_clipped_records_are_those_above_the_cap():
-    """Per cell: 3 - 2 and 1 - 1/2, nothing, and half a record."""
-    clipped = clipped_by_caps(PAIRS, kept=kept())
-    assert clipped.tolist() == [1.5, 0.0, 0.5]
-
-
-@pytest.mark.parametrize("loss", [0.5, 1.0, 1.5, 9.0])
-def test_a_factor_found_by_halving_uses_up_the_loss(loss):
-    """The largest factor of at most 1 within the loss; that of users without a majority stays."""
-    mean, variance = np.ones(3), np.full(3, 0.5)
-    found = bisect_factors(
-        PAIRS,
-        total=TOTAL,
-        mean=mean,
-        variance=variance,
-        factor=FACTOR,
-        loss=loss,
-        lower_bound=False,
-    )
-    assert found[1:].tolist() == FACTOR[1:].tolist()
-    used = loss_at(PAIRS, total=TOTAL, mean=mean, variance=variance, factor=found)[0]
-    assert used <= loss
-    assert used == pytest.approx(min(loss, 0.75 + 0.5 + 0.5 * (0.25 + 0.25)), rel=1e-12)
-
-
 def test_the_least_charge_counts_cells_without_a_variance():
     """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
     two = Partition("cells", 0, *(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1)
@@ -187,27 +151,7 @@ def test_the_least_charge_counts_cells_without_a_variance():
     assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
 
 
-def test_the_least_charge_is_that_of_plain_data():
-    """Two of three records move a variance by 2/9, less than the bound of any share."""
-    one = Partition("cells", 0, *(np.array([x]) for x in (0, 0, 2)), 1, 1)
-    rates = {"mean": np.array([0.1]), "variance": np.array([2.0])}
-    found = bisect_factors(
-        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.52, lower_bound=True
-    )
-    assert found.tolist() == [1.0]
-    fewer = bisect_factors(
-        one, total=np.array([3]), **rates, factor=np.ones(1), loss=0.51, lower_bound=True
-    )
-    assert fewer[0] < 1.0
-
-
 def test_the_user_of_more_than_half_of_a_cell():
     """Half of a cell is not more than half of it."""
     users, records = majority_user(PAIRS, total=TOTAL)
     assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])
-
-
-def test_shares_of_thresholds():
-    """Σ min(m, t) / t over a user's cells; a cell of threshold 0 publishes nothing of records."""
-    shares = threshold_shares(PAIRS, threshold=np.array([1, 4, 0])).tolist()
-    assert shares == pytest.approx([1.5, 1.0, 0.5])

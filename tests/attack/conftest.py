@@ -30,9 +30,9 @@ def site(request, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def call(capfd, monkeypatch):
+def call(capfd, caplog, monkeypatch):
     """Call the command and hear all that it says."""
-    return Caller(capfd, monkeypatch)
+    return Caller(capfd, caplog, monkeypatch)
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ The states of a request in the ledger and what may follow are those of `hexveil.
 stands the whole path around them, from the plan to the pointers.
 """
 
-import os
 from dataclasses import dataclass
 
 import pytest
 
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+from examples import LONG
+
 PLACES = ("file", pytest.param("server", marks=pytest.mark.server))
 """Databases that a ledger is kept in."""
 

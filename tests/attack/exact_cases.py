@@ -12,8 +12,6 @@ from hexveil.base.errors import InputError
 
 LOWER, QUANTUM = -2.0, 0.5
 BOTH = ("mean", "variance")
-LOUD = {"epsilon": 60}
-"""At such a loss a private clipping range is worth trying for four users."""
 
 
 @dataclass(frozen=True)

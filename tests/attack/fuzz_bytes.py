@@ -1,11 +1,11 @@
 """Damaged files: a good one with bytes changed, taken away, added or moved, by seeded chance."""
 
 import contextlib
-import os
 import random
 import signal
 
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+from examples import LONG
+
 MANY = 10_000 if LONG else 500
 """Damaged files of a format that is cheap to read."""
 ODD = [b'"', b"'", b"\n", b"\r\n", b"\r", b",", b";", b"{", b"}", b"[", b"]", b":", b"\\", b"\0"]

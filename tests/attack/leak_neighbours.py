@@ -119,7 +119,7 @@ def book(path):
         ).fetchall()
         sizes = "SELECT entry, length(row) FROM hexveil_journal ORDER BY entry"
         rest = [found.execute(sizes).fetchall()]
-        names = ("accounts", "datasets", "balances", "totals", "plans")
+        names = ("balances", "plans")
         rest += [
             found.execute(f"SELECT * FROM hexveil_{one} ORDER BY 1, 2").fetchall() for one in names
         ]

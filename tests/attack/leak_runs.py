@@ -1,8 +1,6 @@
 """The command in a folder of canaries: what it leaves behind, in every place one could look."""
 
-import contextlib
 import logging
-import os
 import tempfile
 import warnings
 from dataclasses import dataclass, field
@@ -29,9 +27,6 @@ def write_run(folder, source):
     )
     (folder / "run.toml").write_text(text)
 
-
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-"""Whether the long form runs: every case with every command and every value."""
 
 READING = {
     "user": "bus", "value": "speed", "bounds": (0, 65), "lat": "lat", "lon": "lon",
@@ -136,41 +131,18 @@ class Heard:
         return found and ("error", found)
 
 
-class _Everything(logging.Handler):
-    """Keeps what every logger says, down to its arguments."""
-
-    def __init__(self, into):
-        super().__init__(logging.NOTSET)
-        self._into, self._text = into, logging.Formatter("%(name)s %(message)s")
-
-    def emit(self, record):
-        self._into.append(self._text.format(record) + repr(record.args))
-
-
-@contextlib.contextmanager
-def listening(into):
-    """Let every logger that there is say everything, and keep it."""
-    names = [None, "sqlalchemy", "sqlalchemy.engine", "sqlalchemy.pool", "duckdb", "asyncio"]
-    names += [name for name in logging.root.manager.loggerDict if name.startswith("sqlalchemy")]
-    loggers = [logging.getLogger(name) for name in names]
-    before = [one.level for one in loggers]
-    handler = _Everything(into)
-    logging.root.addHandler(handler)
-    for one in loggers:
-        one.setLevel(logging.DEBUG)
-    try:
-        yield
-    finally:
-        logging.root.removeHandler(handler)
-        for one, level in zip(loggers, before, strict=True):
-            one.setLevel(level)
+LOGGERS = ("", "sqlalchemy", "sqlalchemy.engine", "sqlalchemy.pool", "duckdb", "asyncio")
+"""Those that say everything, with all that are made below them."""
 
 
 class Caller:
     """Calls the command in this process and hears all of it."""
 
-    def __init__(self, capfd, monkeypatch):
-        self._capfd, self._errors = capfd, []
+    def __init__(self, capfd, caplog, monkeypatch):
+        self._capfd, self._caplog, self._errors = capfd, caplog, []
+        below = [name for name in logging.root.manager.loggerDict if name.startswith("sqlalchemy")]
+        for name in (*LOGGERS, *below):
+            caplog.set_level(logging.DEBUG, name)
         whole = cli.app
 
         def watched(*given, **named):
@@ -186,12 +158,14 @@ class Caller:
         """Return what a call let out; a command of two words is one argument."""
         words = [*arguments[0].split(), *map(str, arguments[1:])]
         self._errors.clear()
+        self._caplog.clear()
         self._capfd.readouterr()
         heard = Heard(0, "", "")
-        with listening(heard.logged), warnings.catch_warnings(record=True) as warned:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             heard.code = main(words)
         heard.out, heard.err = self._capfd.readouterr()
+        heard.logged = [one.getMessage() + repr(one.args) for one in self._caplog.records]
         heard.warned = [str(one.message) for one in warned]
         heard.errors = list(self._errors)
         return heard

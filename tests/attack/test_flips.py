@@ -4,7 +4,6 @@ The file is SQLite's, its pages are flipped one bit at a time: in indexes, table
 pages and of the file, free pages.
 """
 
-import os
 import random
 import shutil
 import sqlite3
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from examples import LONG
 from hexveil.base.errors import HexveilError, StorageError
 from hexveil.ledger import inspection
 from hexveil.ledger.databases import connect_existing
@@ -24,7 +24,6 @@ from ledger.books import Place, draw, publish
 
 pytestmark = pytest.mark.slow
 
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 FLIPS = 400 if LONG else 40
 UNITS, ENTRIES = 40, 30
 """Units of which hashes are known without a key; whole numbers of a release."""

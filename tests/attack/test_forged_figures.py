@@ -8,7 +8,6 @@ in all of them, and fields in every way.
 
 import copy
 import json
-import os
 import random
 import re
 import shutil
@@ -22,6 +21,7 @@ import pytest
 
 import hexveil as hv
 from attack import folder_kinds
+from examples import LONG
 from hexveil.base.errors import InputError
 from hexveil.cli.commands.folder_command import rows
 from hexveil.cli.formatting import text_of
@@ -36,7 +36,6 @@ from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check
 from hexveil.report.payload import script_json
 from publishing.releases import statements_of
 
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 COMPARED, FEW = ("stac-item.json", "datapackage.json"), 0.2
 TEXT = "a text"
 VOTE = 2**28

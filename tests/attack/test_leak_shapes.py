@@ -12,7 +12,7 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_shapes as shapes
-from attack.leak_runs import LONG, Caller
+from examples import LONG
 from hexveil.base.errors import HexveilError
 from hexveil.config import Run
 from hexveil.config.run_file_template import draft_run_file
@@ -144,10 +144,10 @@ def arguments(command, shape, source):
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch.start}-{batch.stop}")
-def test_no_shape_is_quoted_by_a_command(tmp_path, monkeypatch, capfd, batch):
+def test_no_shape_is_quoted_by_a_command(tmp_path, monkeypatch, call, batch):
     """Every fourth shape by a command, in turns: output, logs, warnings, errors and files."""
     monkeypatch.setenv("HEXVEIL_DEBUG", "1")
-    call, found = Caller(capfd, monkeypatch), []
+    found = []
     for number in batch[:: 1 if LONG else 4]:
         shape = shapes.Shape.of(number)
         if shape.form != "text":

@@ -18,7 +18,8 @@ import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_neighbours as near
 from attack.leak_cases import BAD, RELEASED, with_broken_ids
-from attack.leak_runs import LONG, READ, READING, STORY, commands, stand
+from attack.leak_runs import READ, READING, STORY, commands, stand
+from examples import LONG
 from hexveil.base import scratch
 from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.base.scratch import MARKER

@@ -11,7 +11,8 @@ import pytest
 import hexveil as hv
 from attack import leak_canaries as canaries
 from attack import leak_neighbours as near
-from attack.leak_runs import LONG, READ, READING, STORY, stand
+from attack.leak_runs import READ, READING, STORY, stand
+from examples import LONG
 from hexveil.publishing.manifest import request_of
 
 pytestmark = pytest.mark.slow

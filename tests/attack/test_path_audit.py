@@ -4,23 +4,22 @@ A claim is the loss of the unit that changed, as planned and as booked. Short fo
 suite, long ones with HEXVEIL_ATTACK=1 (docs/understand/audit.md).
 """
 
-import os
 import re
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 import hexveil as hv
 from attack.path_audit import AUDITS, Pair, bound, by_fleet, draws, pair_of, runs
 from attack.path_files import Setting, losses_of_target
+from examples import LONG
 from hexveil.mechanisms import noise
+from source_trees import DOCS
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "audit.md"
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
+PAGE = DOCS / "understand" / "audit.md"
 DRAWS = 100_000 if LONG else 15_000
 """Of either input."""
 RUNS, FLEETS = (500, 250) if LONG else (3, 750)

@@ -3,8 +3,6 @@
 import csv
 import html
 import io
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -72,23 +70,6 @@ def test_other_columns_are_converted_by_pyarrow():
     assert to_arrow(np.array([True, False])).to_pylist() == [True, False]
     table = to_table({"n": np.array([1, 2]), "name": pa.array(["a", "b"])})
     assert table.to_pydict() == {"n": [1, 2], "name": ["a", "b"]}
-
-
-@pytest.mark.slow
-def test_reading_loads_no_pandas(tmp_path):
-    path = tmp_path / "records.csv"
-    lines = [f"bus {i % 30},{21 + i % 5 / 100},72.8,2024-02-19T10:{i % 60:02}:00Z,{i % 50}\n"
-             for i in range(600)]  # fmt: skip
-    path.write_text("u,lat,lon,t,v\n" + "".join(lines), "utf-8")
-    code = (
-        "import sys; from hexveil import Cells, read; "
-        "read(sys.argv[1], user='u', value='v', lat='lat', lon='lon', time='t', bounds=(0, 65), "
-        "cells=Cells(6, '1h', 'Asia/Kolkata'), max_repeats=1); print('pandas' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
 
 
 def test_numbers_are_short_and_missing_values_empty():

@@ -159,30 +159,6 @@ def test_without_locks_leftovers_stay(tmp_path, monkeypatch):
     assert names(tmp_path) == sorted(["a", "map", left.name])
 
 
-def test_writers_and_sweeps_at_once(tmp_path):
-    """Of many that write and sweep in one place at once, each writes whole."""
-    failed = []
-
-    def work(number):
-        try:
-            for turn in range(30):
-                with atomic_files.folder(tmp_path / f"{number}-{turn}") as temporary:
-                    (temporary / "a").write_text("1")
-                    atomic_files.remove_stale(tmp_path)
-                    (temporary / "b").write_text("1")
-        except OSError as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
-    assert names(tmp_path) == sorted(f"{k}-{turn}" for k in range(4) for turn in range(30))
-    assert all(names(folder) == ["a", "b"] for folder in tmp_path.iterdir())
-
-
 def test_one_at_a_time(tmp_path):
     """The exclusive lock of a folder is held by one at a time."""
     order, inside = [], threading.Event()

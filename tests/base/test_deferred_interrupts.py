@@ -78,16 +78,3 @@ def test_an_interrupt_while_handlers_are_put_back_leaves_none_deferred(heard, mo
     monkeypatch.undo()
     assert {number: signal.getsignal(number) for number in SIGNALS} == handlers
     assert set(heard) == set(SIGNALS)
-
-
-def test_a_handler_from_outside_of_python_is_left_alone(monkeypatch):
-    """It cannot be put back, so that it is not replaced."""
-    real = signal.getsignal
-    monkeypatch.setattr(
-        atomic_files.signal, "getsignal", lambda n: None if n == signal.SIGHUP else real(n)
-    )
-    before = real(signal.SIGHUP)
-    with defer_interrupts():
-        assert real(signal.SIGHUP) is before
-        assert real(signal.SIGTERM) is not signal.SIG_DFL
-    assert real(signal.SIGTERM) is signal.SIG_DFL

@@ -1,13 +1,11 @@
 """The scratch folder: private, emptied of what killed runs left, and of nothing else."""
 
-import gc
 import os
 import signal
 import stat
 import subprocess
 import sys
 import tempfile
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -72,64 +70,6 @@ def test_a_folder_is_private_and_gone_at_the_end(place):
     assert modes == {0o700}
     assert runs(place) == []
     assert "PRIVATE" in (place / MARKER).read_text()
-
-
-STEPPED = ("scratch", "atomic_files", "contextlib", "weakref", "shutil")
-
-
-def use_a_folder(number):
-    """Use a scratch folder, interrupted at the line of this number; return whether it came to it.
-
-    A line of hexveil, or of the library that it runs on the way in and out, outside of the block.
-    """
-    lines = iter(range(number))
-
-    def step(frame, event, _):
-        if Path(frame.f_code.co_filename).stem not in STEPPED:
-            return None
-        if event == "line" and next(lines, None) is None:
-            sys.settrace(None)
-            signal.raise_signal(signal.SIGINT)
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(step)
-    try:
-        with scratch.folder() as own:
-            (own / "spill").mkdir()
-            (own / "spill" / "block").write_text("sums")
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-    return False
-
-
-def interrupt_each_line():
-    """Interrupt the use of a folder at one line after the other; return how many there are."""
-    place = Path(os.environ[scratch.VARIABLE])
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where shells start children
-    scratch.prepare = lambda folder, **_: folder.mkdir(exist_ok=True)
-    gc.freeze()  # the libraries' own objects need no second look at each of the lines
-    for number in count(1):
-        interrupted = use_a_folder(number)
-        if place.exists() and runs(place):
-            gc.collect()  # a block that was never entered goes with its exception
-        assert not place.exists() or runs(place) == [], number
-        if not interrupted:
-            return number
-    return 0
-
-
-@pytest.mark.slow
-def test_an_interruption_at_any_line_leaves_nothing(place):
-    """While the folder is made, before its block is entered, and while it is removed."""
-    # In a process of its own: an exception out of a trace function can leave the interpreter with
-    # an exception that it takes for handled, which later ones would have as their context.
-    child = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
-    assert child.returncode == 0, child.stderr
-    assert int(child.stdout) > 100
-    assert runs(place) == []
 
 
 def test_an_argument_goes_before_the_environment(place, tmp_path):
@@ -231,7 +171,3 @@ def test_only_a_name_is_taken(wrong):
     """What cannot name a folder is refused."""
     with pytest.raises(InputError, match="scratch must be the name"):
         scratch.place(wrong)
-
-
-if __name__ == "__main__":
-    print(interrupt_each_line())  # noqa: T201  read by the test above

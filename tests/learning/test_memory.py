@@ -149,14 +149,6 @@ def test_cells_come_and_go():
     assert Memory(chain).n_cells == days[0].slot.size
 
 
-def test_the_same_days_give_the_same_numbers():
-    """Nothing is drawn: a repeated estimate is the same to the last bit."""
-    days, _ = invented_days(5, 4.0, 9)
-    first, second = (remember(days).forecast for _ in range(2))
-    assert np.array_equal(first.mean, second.mean)
-    assert np.array_equal(first.deviation, second.deviation)
-
-
 def test_a_day_is_summarized_by_its_looks():
     """The likelihood in bins has its mass near a number of little noise, wide of a noisy one."""
     same = np.full(2, 1 / 30)

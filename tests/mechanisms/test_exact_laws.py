@@ -10,7 +10,7 @@ import pytest
 import hexveil as hv
 from hexveil import Occupancy
 from hexveil.base.errors import HexveilError
-from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PlannedCells
+from hexveil.mechanisms.per_cell_allocation import PlannedCells, allocate_within
 from hexveil.mechanisms.private_quantile import PrivateQuantile
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.single_cell.array_averaging import (
@@ -27,6 +27,7 @@ from hexveil.mechanisms.single_cell.private_ranges import (
     Levy,
     OptimizedQuantile,
 )
+from hexveil.model.public_metadata import ValueLattice
 from stage_laws import ExactLoss, Problem, holds
 
 CASES = [
@@ -101,8 +102,8 @@ OCCUPANCY = Occupancy(np.array([0, 0, 1, 1]), np.array(MAP.user), np.array(MAP.c
 )
 def test_cells_planned_apart_stay_within_epsilon_together(mechanism):
     """Users of two cells lose no more than booked, with private stages in each of them."""
-    problem = MapProblem(OCCUPANCY, Fraction(0), Fraction(1), MAP.span)
-    allocation = PerCell(mechanism).allocate(problem, Fraction(1))
+    lattice = ValueLattice.of((0, MAP.span), 1)
+    allocation = allocate_within(mechanism, OCCUPANCY, lattice, Fraction(1))
     booked, exact = allocation.losses(), ExactLoss(MAP, allocation)
     assert (exact.worst <= booked * (1 + 1e-9)).all()
     assert 0.99 <= booked.max() <= 1.0
@@ -220,19 +221,17 @@ def test_a_leak_past_the_noise_is_found(monkeypatch):
 
 def test_cells_of_a_user_that_are_not_added_up_are_found(monkeypatch):
     """A booking that charges a user for its largest cell alone is found."""
-    data = Problem((2, 1, 1, 1), 2, user=(0, 1, 0, 2))
-    cells = np.array([0, 0, 1, 1])
-    occupancy = Occupancy(cells, np.array(data.user), np.array(data.counts), 2, 3)
-    problem = MapProblem(occupancy, Fraction(0), Fraction(1), 2)
-    allocation = PerCell(hv.mechanisms.Baseline()).allocate(problem, Fraction(1))
-    assert holds(data, allocation, 1)
+    lattice = ValueLattice.of((0, MAP.span), 1)
+    allocation = allocate_within(Baseline(), OCCUPANCY, lattice, Fraction(1))
+    assert holds(MAP, allocation, 1)
 
     def largest(self, losses):
-        return np.array([losses[occupancy.user == k].max() for k in range(3)])
+        every = np.concatenate(list(losses))
+        return np.array([every[OCCUPANCY.user == k].max() for k in range(3)])
 
     booked_less = replace(allocation)
     with monkeypatch.context() as patch:
         patch.setattr(PlannedCells, "sum_pairs", largest)
         assert booked_less.losses().max() < allocation.losses().max()
     with pytest.raises(HexveilError, match="more than was booked"):
-        holds(data, booked_less, 1)
+        holds(MAP, booked_less, 1)

@@ -9,10 +9,11 @@ import hexveil as hv
 from hexveil import Occupancy
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell
+from hexveil.mechanisms.per_cell_allocation import allocate_at, allocate_within
 from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import PrivateSums
+from hexveil.model.public_metadata import ValueLattice
 
 SPAN = 1000
 
@@ -27,8 +28,8 @@ def map_problem(n_cells=12, n_users=20, seed=3):
     user = np.unique(np.concatenate(members), return_inverse=True)[1]
     n = rng.integers(1, 30, cell.size)
     occupancy = Occupancy(cell, user, n, n_cells, int(user.max()) + 1)
-    problem = MapProblem(occupancy, Fraction(0), Fraction(1, 10), SPAN)
-    return problem, n * rng.integers(100, 900, n.size)
+    lattice = ValueLattice.of((0, SPAN // 10), "0.1")
+    return (occupancy, lattice), n * rng.integers(100, 900, n.size)
 
 
 MECHANISMS = [
@@ -46,7 +47,7 @@ MECHANISMS = [
 def test_a_map_stays_within_epsilon_and_uses_it(mechanism):
     """The most exposed user is charged nearly ε; the meter accepts the vetted draw."""
     problem, total = map_problem(n_cells=5)
-    allocation = PerCell(mechanism).allocate(problem, Fraction(3))
+    allocation = allocate_within(mechanism, *problem, Fraction(3))
     booked = allocation.losses()
     assert 0.95 * 3 <= booked.max() <= 3
     journal = MemoryJournal()
@@ -54,13 +55,13 @@ def test_a_map_stays_within_epsilon_and_uses_it(mechanism):
     estimates = allocation.estimates(outputs)
     assert estimates.shape == (1, 5)
     assert np.isfinite(estimates).all()
-    assert list(journal.rows) == [f"stage {k}" for k in range(allocation.n_stages)]
+    assert list(journal.rows) == [f"stage {k}" for k in range(allocation.figures.n_stages.max())]
 
 
 def test_cells_without_a_stage_publish_their_constant():
     """A cell of too few users has no stage; all others have one."""
     problem, total = map_problem()
-    clipping = PerCell(hv.mechanisms.OptimalClipping()).allocate_at(problem, Fraction(1, 3))
+    clipping = allocate_at(hv.mechanisms.OptimalClipping(), *problem, Fraction(1, 3))
     constant = clipping.figures.n_stages == 0
     assert set(clipping.figures.n_stages.tolist()) == {0, 1}
     noise = SimulatedNoise(np.random.default_rng(1), 1)

@@ -99,12 +99,3 @@ def test_bins_of_distances_hold_every_value_within_reach(centres):
     law = PooledLaw.of(within_reach(centres, prices) / PARTS, votes, QUIET)
     assert votes[np.diff(within_reach(centres, prices)) > 0].sum() == 4 * PARTS
     assert law.share.sum() == pytest.approx(1.0)
-
-
-def test_an_empty_law_has_ranges():
-    """Noise alone gives every cell a range within the bounds."""
-    noisy = PooledLaw.of(VALUE_EDGES / PARTS, np.zeros(8), Laplace(5.0))
-    centres = np.array([0, PARTS // 3, PARTS])
-    for around in (True, False):
-        low, high = best_ranges(noisy, centres, np.full(3, 0.5), np.full(3, 1.0), around=around)
-        assert ((low >= 0) & (low < high) & (high <= PARTS)).all()

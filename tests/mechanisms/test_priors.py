@@ -44,15 +44,6 @@ def test_user_means_are_means_of_projected_samples(values, counts, seed):
     assert found == pytest.approx(naive_means(samples, counts, bounds), abs=1e-12)
 
 
-def test_per_user_gives_all_samples_of_a_user_one_value():
-    """Samples of a user are equal, users differ, and few numbers are drawn."""
-    samples = PerUser(Normal(2, 4)).draw(np.random.default_rng(1), COUNTS, 2)
-    assert (np.diff(samples, axis=1)[:, [0, 1, 4]] == 0).all()
-    assert (np.diff(samples, axis=1)[:, [2, 3]] != 0).all()
-    assert priors.numbers_per_trial(PerUser(), COUNTS) == 3
-    assert priors.numbers_per_trial(Uniform(), COUNTS) == 6
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -12,16 +12,12 @@ import hexveil as hv
 from hexveil.mechanisms import noise, parse
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.one_range import PrivateRange
-from hexveil.mechanisms.noise import VettedNoise
-from hexveil.mechanisms.sensitivity_report import UNMETERED, Meter
+from hexveil.mechanisms.sensitivity_report import UNMETERED
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights, SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import codec
-from hexveil.planning.allocation import allocation_of
-from hexveil.publishing.pipeline import private_sums
-from hexveil_research.mechanisms.foresight import Foresight
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of, plan_of
 from scripted_noise import ScriptedNoise
@@ -150,49 +146,13 @@ def test_a_release_hands_these_integers_and_scales_to_the_door(kind, monkeypatch
     assert made == GOLDENS[kind]
 
 
-USERS = np.array([[4, 3], [2, 1], [3, 2], [1, 2], [2, 2], [1, 0]])
-PLANS = {
-    "factors": {"epsilon": 2, "clipping_range": "bounds"},
-    "each cell alone": {"epsilon": 2, "method": "per-cell"},
-    "little noise": {"epsilon": 40, "clipping_range": "bounds"},
-    "both": {"epsilon": 40, "clipping_range": "bounds", "statistics": ("mean", "variance")},
-    "suppression": {"epsilon": 4, "method": "clip-user", "statistics": ("mean", "variance")},
-    "range": {"epsilon": 8, "clipping_range": "private"},
-    "range, both": {"epsilon": 8, "clipping_range": "private", "statistics": ("mean", "variance")},
-}
-
-
-def spent_over_booked(dataset, plan):
-    """Return each user's loss by the meter, in parts of its booking."""
-    allocation = allocation_of(plan, dataset.public.lattice)
-    meter = Meter(allocation.losses())
-    execute(allocation, private_sums(dataset), VettedNoise(), MemoryJournal(), meter)
-    return meter._spent / allocation.losses()
-
-
-@pytest.mark.parametrize("kind", PLANS)
-def test_each_user_loses_what_is_booked(kind):
-    """Of a plan with one way to go the loss of each user is known, but for rounding."""
-    n = USERS.T[USERS.T > 0]
-    scale = ValueLattice.of((0, 12), 1)
-    dataset = dataset_of(USERS, 5 * n, 25 * n, scale=scale)
-    plan = hv.plan(dataset, advise=False, **PLANS[kind])
-    spent = spent_over_booked(dataset, plan)
-    if kind.startswith("range"):
-        # Who has fewer votes than others spends less on the histogram, which is booked in full.
-        assert ((spent > 0.8) & (spent <= 1)).all()
-        assert spent.max() > 0.999
-    else:
-        assert spent == pytest.approx(1, rel=0, abs=1e-12)
-
-
 # ---- mechanisms of one cell ----
 
 FILE = Path(__file__).with_name("mechanism_goldens.json")
 CELL_GOLDENS = json.loads(FILE.read_text(encoding="utf-8"))
 CELL_COUNTS = [9, 7, 7, 5, 4, 4, 3, 2, 2, 2, 1, 1]
 TOTAL = [402, 350, 21, 3000, 1999, 800, 2999, 0, 1000, 1500, 500, 1000]
-SPAN, TRIALS = 1000, 100_000
+SPAN = 1000
 
 
 def measured(name):
@@ -218,17 +178,3 @@ def test_integers_and_scales_are_as_recorded(name):
     assert found["sums"] == recorded["sums"]
     for kind in ("losses", "selection_scales", "scales"):
         assert found[kind] == pytest.approx(recorded[kind], rel=1e-12)
-
-
-@pytest.mark.parametrize("name", CELL_GOLDENS["errors"])
-def test_errors_are_those_of_the_earlier_implementation(name):
-    """Mean absolute errors agree with those recorded, 5 standard errors aside."""
-    study = CELL_GOLDENS["study"]
-    means = np.array(study["user_means"])
-    truth = means @ CELL_COUNTS / sum(CELL_COUNTS)
-    mechanism = Foresight() if name == "Foresight()" else parse(name)
-    for epsilon, mae, deviation in CELL_GOLDENS["errors"][name]:
-        plan = mechanism.plan(CELL_COUNTS, bounds=study["bounds"], epsilon=epsilon)
-        errors = np.abs(plan.simulate(means, np.random.default_rng(5), TRIALS) - truth)
-        own = errors.std() / TRIALS**0.5
-        assert abs(errors.mean() - mae) < 5 * np.hypot(own, deviation)

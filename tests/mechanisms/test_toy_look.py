@@ -1,8 +1,6 @@
 """A new look at values is one class: it is planned, saved, released, verified and shown."""
 
-import ast
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +8,7 @@ import numpy as np
 import hexveil as hv
 from hexveil.accounting.error_model import ErrorModel, constant_error
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.looks import ClippingKind, ReleaseAllocation, lattice_of, weighted_losses
+from hexveil.mechanisms.looks import ClippingKind, lattice_of, weighted_losses
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.looks.weighted_ranges import WeightedStages
@@ -18,7 +16,6 @@ from hexveil.planning import codec, saved_plans  # noqa: F401  it knows all kind
 from hexveil.planning.saved_plans import decode, encode
 from listed_weights import ListedWeights
 from publishing.setting import dataset_of
-from source_trees import parsed
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +64,6 @@ class ToyStages(WeightedStages):
         ends, scales = (0, self.lattice.steps), self.mean.scales(self.lattice.steps)
         return DONE if earlier else self.mean.stage(CELLS, self.law, ends, scales)
 
-    def numbers(self, outputs):
-        """Return the noisy integers."""
-        return {"mean": outputs[CELLS][0]}
-
     def mean_errors(self, outputs):  # noqa: ARG002
         """Return the error model."""
         return self.error
@@ -105,36 +98,3 @@ def test_a_look_is_one_class(tmp_path, monkeypatch):
     hv.verify(folder)
     assert "</html>" in (folder / "report.html").read_text("utf-8")
     codec._hints.cache_clear()
-
-
-# ---- nothing asks for a kind ----
-
-SOURCE = Path(__file__).resolve().parents[2] / "src"
-
-
-def kinds(*bases):
-    """Return all classes below these."""
-    below = [kind for base in bases for kind in base.__subclasses__()]
-    return [*below, *kinds(*below)] if below else []
-
-
-def asked(tree, names):
-    """Return the names of classes that are asked for, by `isinstance` or in a `match`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name):
-            yield from names & {node.cls.id}
-        called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if called and node.func.id == "isinstance":
-            yield from names & {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-
-
-def test_nothing_asks_for_a_kind_of_clipping():
-    """What differs between kinds is a method or an attribute of theirs."""
-    homes = {kind.__name__: kind.__module__ for kind in kinds(ClippingKind, ReleaseAllocation)}
-    assert len(homes) >= 9
-    branches = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        names = {name for name, home in homes.items() if home != module}
-        branches += [f"{module}: {name}" for name in asked(parsed(path.read_text("utf-8")), names)]
-    assert branches == []

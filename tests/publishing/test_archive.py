@@ -134,17 +134,18 @@ def test_what_of_the_ledger_it_rests_on(place):
 
 
 def test_a_place_is_checked_before(tmp_path):
-    """A folder that is not whole is named; nothing is made; a store is not asked."""
+    """Nothing is made, and a store is not asked; a folder without its receipt is written anew."""
     here, pointer = open_archive(str(tmp_path), "buses"), pointers()[1]
     here.check(pointer)
     assert list(tmp_path.iterdir()) == []
-    folder = tmp_path / "buses" / pointer.path
-    folder.mkdir(parents=True)
-    with pytest.raises(hv.InputError, match="is incomplete; move it away"):
-        here.check(pointer)
-    store(tmp_path).check(pointer)
-    (folder / "receipt.json").touch()
+    (tmp_path / "file").touch()
+    with pytest.raises(hv.InputError, match="file"):
+        open_archive(str(tmp_path / "file"), "buses").check(pointer)
+    store(tmp_path / "file").check(pointer)
+    (tmp_path / "buses" / pointer.path).mkdir(parents=True)
     here.check(pointer)
+    here.write_release(pointer, release)
+    assert here.is_complete(pointer)
 
 
 def test_another_process_may_be_faster(tmp_path):

@@ -35,7 +35,7 @@ for folder in sys.argv[1:]:
     hv.load(folder)._repr_html_()
     assert main(["verify", folder]) == main(["dossier", folder]) == 0, folder
     print(folder)
-assert main(["roll-up", sys.argv[2], "--one-cell"]) == 0
+assert main(["roll-up", sys.argv[2], "--resolution", "all", "--timeslot", "all"]) == 0
 hv.compare_releases(hv.load(sys.argv[1]), hv.load(sys.argv[2]))
 """
 

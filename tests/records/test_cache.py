@@ -18,6 +18,7 @@ from examples import examples
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
 from hexveil.model.cells import Cells, Labels
+from hexveil.records import RecordFormat
 from hexveil.records.duckdb import cached_reading, fast_path
 from hexveil.records.read import read
 from hexveil.records.select import Select
@@ -248,19 +249,6 @@ def test_files_that_meet_are_read_together(days, place, scans):
 
 
 @pytest.mark.slow
-def test_a_repeat_in_two_files_of_one_instant_is_dropped(tmp_path, place):
-    """Closed ranges that share one instant alone are read together."""
-    source = tmp_path / "days"
-    source.mkdir()
-    for name, seconds, speed in (("a", (0, 60), 4330), ("b", (60, 120), 4325)):
-        table = day(0, rows=2).set_column(4, "t", [[FIRST + s for s in seconds]])
-        table = table.set_column(0, "bus", [["x", "x"]]).set_column(1, "speed", [[speed, speed]])
-        pq.write_table(table, source / f"{name}.parquet")
-    agree(source, place)
-    assert ask(source, cache=place).public.rules["repeats of a user and time"] == 1
-
-
-@pytest.mark.slow
 def test_folders_that_are_columns_agree(tmp_path, place):
     """A column that is the name of a folder is there for each file, and tells files apart."""
     source = tmp_path / "days"
@@ -406,6 +394,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatc
         {"repeats": "keep"},
         {"user": "ward"},
         {"select": Select(min_users=1, hours="7")},
+        {"format": RecordFormat(decimal=",")},
         {"select": Select(min_users=1, box=(21.0, 52.1, 21.05, 52.3))},
         {"select": Select(min_users=1, drop_values=(4330,), accept_value_dependent_counts=True)},
     ],
@@ -548,6 +537,8 @@ REFUSED = {
     "a version that is none": ({"version": {"*": 1}}, "version must be text"),
     "a name that is none": ({"version": {"": "1"}}, "texts by the names of files"),
     "no folder": ({"cache": 3}, "cache must be the name of a folder, got int"),
+    "a table in memory": ({"source": day(0)}, "cache is for files"),
+    "versions alone": ({"cache": None, "version": {"*": "1"}}, "version by files is for a cache"),
 }
 
 
@@ -555,19 +546,6 @@ REFUSED = {
 def test_arguments_that_do_not_fit_are_refused(days, place, more, said):
     """One sentence, and no folder is made."""
     with pytest.raises(InputError, match=said) as error:
-        ask(days, **({"cache": place} | more))
+        ask(**({"source": days, "cache": place} | more))
     assert str(error.value).count(". ") == 0
     assert not place.exists()
-
-
-def test_a_table_in_memory_is_refused(place):
-    """There is no file whose version could be declared."""
-    with pytest.raises(InputError, match="cache is for files"):
-        ask(day(0), cache=place)
-    assert not place.exists()
-
-
-def test_versions_by_file_need_a_cache(days):
-    """Without one there is no telling which files a version is of."""
-    with pytest.raises(InputError, match="version by files is for a cache"):
-        ask(days, version={"*": "1"})

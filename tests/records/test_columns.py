@@ -17,15 +17,6 @@ def test_an_exact_name_comes_before_a_path():
     assert resolve("value", "a.b", schema) == ColumnRef("a", ("b",), NUMBER, 1)
 
 
-def test_a_path_goes_through_types_and_then_json():
-    """The declared part of a path and the part inside JSON text are told apart."""
-    schema = {"a": ColumnType("struct", {"b": TEXT}), "l": ColumnType("list", element=POINT)}
-    assert resolve("value", "a.b.c.0", schema) == ColumnRef("a", ("b", "c", 0), JSON, 1)
-    assert resolve("value", "l.1.coordinates.0", schema) == ColumnRef(
-        "l", (1, "coordinates", 0), NUMBER, 3
-    )
-
-
 def test_keys_of_documents_may_hold_dots_inside():
     """Where the keys are known the longest that fits is taken, and a wrong one is refused."""
     schema = {"a": ColumnType("json", {"b.c": JSON, "b": ColumnType("json", {"d": JSON})})}

@@ -169,16 +169,6 @@ def of_anybody(path, **options):
     )
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("odd", ODDITIES)
-def test_an_odd_record_is_read_as_the_oracle_reads_it(tmp_path, odd, end):
-    """It is kept or counted, and all other records are there, whatever their lines end with."""
-    data = HEADER + end.join([*PLAIN_LINES[:30], odd, *PLAIN_LINES[30:]])
-    rows, malformed = streamed(tmp_path / "r.csv", data, max_line=1_000)
-    assert (rows, malformed) == oracle(data, max_line=1_000)
-    assert {line.decode() for line in PLAIN_LINES} <= {",".join(row) for row in rows}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_odd_records_change_nobody_else(tmp_path, end):

@@ -193,13 +193,6 @@ def test_hexagons_and_slots_are_read(hexagon, slot, kind, second):
     assert dataset.public.identity["timezone"] == "Europe/Warsaw"
 
 
-def test_hexagons_without_slots_need_no_slot_column():
-    """Without a timeslot a hexagon alone is the cell."""
-    grid = Cells(resolution=8, timeslot=None)
-    dataset = from_sums(cells_table(HEX), bounds=(0, 65), cells=grid, min_users=1)
-    assert dataset.public.cells.names() == (HEX,)
-
-
 def test_squares_that_could_overflow_are_left_out_by_counts_alone():
     """Beyond 2^62 the sums stay and the squares go, whatever they are; rows of a pair add up."""
     for given_sq in (0.0, 1e300):

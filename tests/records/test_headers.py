@@ -3,7 +3,6 @@
 import pytest
 
 from hexveil.records.sources.headers import (
-    FirstLine,
     has_header,
     looks_like_header,
 )
@@ -78,8 +77,3 @@ def test_a_file_s_first_line_is_compared_with_its_rows(tmp_path, mark, line, fir
     assert has_header(str(tmp_path / "one.csv"))
     (tmp_path / "two.csv").write_bytes((first + line.join(text.split(line)[1:])).encode())
     assert not has_header(str(tmp_path / "two.csv"))
-
-
-def test_a_first_line_does_not_show_itself():
-    """Its repr holds no field."""
-    assert repr(FirstLine(",", ("kr7731", "31"))) == "FirstLine(n_fields=2, private)"

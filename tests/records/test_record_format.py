@@ -5,7 +5,6 @@ import json
 
 import pyarrow as pa
 import pyarrow.csv as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,40 +164,6 @@ DIFFER = [
     pa.table({"bus": ["a"], "ward": ["x"], "speed": ["1"], "note": ["n"]}),
     pa.table({"speed": ["2"], "bus": ["b"], "ward": ["x"]}),
 ]
-
-
-@pytest.mark.slow
-def test_files_that_differ_in_an_unused_column_are_read(tmp_path):
-    """A folder is read as the common columns are, whatever stands in the others."""
-    csv = folder(tmp_path / "csv", DIFFER)
-    typed = [
-        DIFFER[0].set_column(3, "note", [[{"inner": 1}]]),
-        DIFFER[1].append_column("note", [[7]]),
-    ]
-    parquet = folder(tmp_path / "parquet", typed, pq.write_table, "parquet")
-    expected = held(pa.concat_tables([t.select(NAMES[:3]) for t in DIFFER]))
-    for source in (csv, parquet):
-        assert held(source) == expected
-
-
-def test_a_used_column_must_be_in_all_files(tmp_path):
-    """Files that lack a column of the run, or have it in another type, are refused as before."""
-    source = folder(tmp_path / "csv", [DIFFER[0], DIFFER[1].drop(["ward"])])
-    with pytest.raises(InputError, match=r"different columns .*; list the files by name to"):
-        read(source, **RULES)
-
-
-@pytest.mark.slow
-def test_common_columns_of_a_folder_are_cached_file_by_file(tmp_path):
-    """A cache gives what reading at once gives; another format does not find its entries."""
-    source = folder(tmp_path / "csv", DIFFER)
-    kept = {"cache": tmp_path / "cache", "version": "1"}
-    assert held(source, **kept) == held(source)
-    assert len(list((tmp_path / "cache").glob("*.entry"))) == 2
-    assert held(source, **kept) == held(source)
-    comma = RecordFormat(decimal=",")
-    held(source, format=comma, **kept)
-    assert len(list((tmp_path / "cache").glob("*.entry"))) == 4
 
 
 REFUSED = [

@@ -1,6 +1,5 @@
 """Who the units of a data set are: never shown, never confused, the same whatever the route."""
 
-import pickle
 from datetime import date, timedelta
 from fractions import Fraction
 
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.base.errors import HexveilError
 from hexveil.ledger import Key, hash_losses
 from hexveil.records.units import first_days, split_unit_ids
 
@@ -61,15 +59,6 @@ def as_read(source, unit, **more):
         source, user="bus", value="v", time="at", cells=hv.Labels("route"), bounds=(0, 60),
         privacy_unit=unit, timezone="Asia/Kolkata", select=hv.Select(min_users=1), **more,
     )  # fmt: skip
-
-
-def test_units_show_no_id():
-    """Neither text nor pickle of units, nor of a data set with them, has an id."""
-    dataset = as_read(records(), "user")
-    assert repr(dataset.units) == f"Units(n_units={len(NEAR)}, private)"
-    assert "\U0001f68c" not in repr(dataset) + str(dataset.units) + repr(dataset.public)
-    with pytest.raises(HexveilError, match="not pickled"):
-        pickle.dumps(dataset.units)
 
 
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])

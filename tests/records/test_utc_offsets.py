@@ -3,7 +3,6 @@
 import datetime as dt
 import zoneinfo
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -32,14 +31,6 @@ def test_wall_offsets_mean_the_first_of_two(name, second):
     wall = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)  # noqa: DTZ001  a wall clock
     expected = wall.replace(tzinfo=zoneinfo.ZoneInfo(name)).utcoffset().total_seconds()
     assert value(clock(name).wall_offsets, second) == expected
-
-
-@pytest.mark.parametrize(
-    ("at", "name"), [(1711846800, "Europe/Warsaw"), (1729990800, "Europe/Warsaw")]
-)
-def test_changes_are_exact_to_the_second(at, name):
-    """The changes of Warsaw's clock in 2024 are at 01:00 UTC."""
-    assert at in [change for change, _ in clock(name).offsets]
 
 
 def test_summer_time_of_a_week_is_found():

@@ -157,7 +157,7 @@ def test_smoothed_numbers_have_the_interval_of_the_model(city):
         (bars,) = draw_cells(table, view_of(city), name).containers
         widths[name] = [np.ptp(one[:, 0]) for one in bars.lines[2][0].get_segments()]
     assert max(widths["mean_smoothed"]) <= 1 + 1e-9
-    assert min(widths[RAW]) > 1
+    assert min(widths[RAW]) > 2
 
 
 def test_labels_begin_with_the_largest_number(city):

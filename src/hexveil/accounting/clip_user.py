@@ -27,9 +27,10 @@ who started with at least d cells, in the order of their numbers, and each of th
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -119,9 +120,8 @@ def clip_user(
     span: float,
     epsilon: Number,
     *,
-    bound: float | None = None,
+    bound: float | tuple[float, float] | None = None,
     error: ErrorKind = "sum",
-    targets: tuple[float, float] | None = None,
     unfinished_stage: Unfinished = "undo",
 ) -> Suppression:
     """Users suppressed in cells, stage by stage, while no cell's error exceeds E.
@@ -138,22 +138,20 @@ def clip_user(
         U, the width of the bounds, in value units.
     epsilon : int, str, Decimal, Fraction or float
         Loss of one cell, mean and variance together; the noise scales are 2 Δ/ε.
-    bound : float, optional
-        E, for error "sum"; by default the largest initial error over cells. A cell whose
+    bound : float or pair of float, optional
+        E; for error "separate" the largest error of the mean and of the variance, infinity where it
+        does not matter. By default the largest initial error over cells, or errors. A cell whose
         initial error is above it keeps that error unless suppression lowers it to the bound.
     error : {"sum", "separate"}
         COMP's sum, of value units and squared ones, or each on its own.
-    targets : pair of float, optional
-        For error "separate": largest error of the mean and of the variance, infinity where it
-        does not matter; by default the largest initial ones over cells.
     unfinished_stage : {"undo", "keep"}
         What becomes of suppressions in the stage that was halted. They do not lower K.
 
     Raises
     ------
     InputError
-        If the occupancy is empty, a number is not positive, a word is unknown, or bound and
-        targets do not go with the kind of error.
+        If the occupancy is empty, a number is not positive, a word is unknown, or the bound does
+        not go with the kind of error.
 
     Examples
     --------
@@ -166,50 +164,44 @@ def clip_user(
     SuppressionStage(degree=2, users=1, suppressed=1, finished=True)
     """
     counts = occupancy.local()
-    cell_loss = float(to_positive_fraction(epsilon, "epsilon"))
-    width = float(to_positive_fraction(span, "span"))
-    _check_words(error, unfinished_stage)
+    for name, word, kinds in (
+        ("error", error, ErrorKind), ("unfinished_stage", unfinished_stage, Unfinished),
+    ):  # fmt: skip
+        if word not in (choices := get_args(kinds)):
+            raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')
+    cell_error = CellError.of(span, epsilon)
     if not counts.n_pairs:
         raise InputError("the occupancy is empty: CLIP-USER needs at least one cell.")
+    cells = _whole_cells(counts)
+    limits = _limits(cell_error.parts(*cells), error, bound)
     # Errors are reported in value units; only the comparison is in shares of the targets.
-    cell_error, all_cells = CellError.of(width, cell_loss, None), _whole_cells(counts)
-    limits = _limits(cell_error.parts(*all_cells), error, bound, targets)
-    shares = limits if isinstance(limits, tuple) else None
-    measure = CellError.of(width, cell_loss, shares)
-    untouched = _first_least(measure.errors(*all_cells))
+    targets = limits if isinstance(limits, tuple) else None
+    measure = replace(cell_error, targets=targets)
     limit = 1.0 if isinstance(limits, tuple) else limits
-    run = _SuppressionRun(counts, measure, limit, untouched)
+    run = _SuppressionRun(counts, measure, limit, _first_least(measure.errors(*cells)))
     stages = tuple(run.stages())
     undone = stages[-1].suppressed if unfinished_stage == "undo" else 0
     gone = np.array(run.suppressed[: len(run.suppressed) - undone], dtype=np.int64)
-    remaining = counts.n.copy()
+    remaining, begin = counts.n.copy(), counts.start[:-1]
     remaining[gone] = 0
     degree = counts.cells_per_user - np.bincount(counts.user[gone], minlength=counts.n_users)
-    errors = cell_error.parts(*_remaining_cells(counts, remaining, gone))
+    left = np.add.reduceat(remaining, begin), np.maximum.reduceat(remaining, begin)
     return Suppression(
         counts,
         SuppressedPairs.of_rows(counts, counts.cell[gone], counts.user[gone]),
         int(degree.max()),
-        *errors,
+        *cell_error.parts(*left, counts.records_per_cell),
         error,
         limits,
-        untouched,
+        run.exempt,
         stages,
     )
 
 
 def initial_errors(occupancy: Occupancy, span: float, epsilon: Number) -> tuple[float, float]:
     """Return the largest errors of mean and variance over cells before anybody is suppressed."""
-    measure = CellError.of(float(span), float(to_positive_fraction(epsilon, "epsilon")), None)
-    mean, variance = measure.parts(*_whole_cells(occupancy))
+    mean, variance = CellError.of(span, epsilon).parts(*_whole_cells(occupancy))
     return float(mean.max()), float(variance.max())
-
-
-def _check_words(error: str, unfinished_stage: str) -> None:
-    words = {"error": (error, ErrorKind), "unfinished_stage": (unfinished_stage, Unfinished)}
-    for name, (word, kinds) in words.items():
-        if word not in (choices := get_args(kinds)):
-            raise InputError(f'{name} must be "{choices[0]}" or "{choices[1]}", got {word!r}.')
 
 
 def _whole_cells(occupancy: Occupancy) -> tuple[Ints, Ints, Ints]:
@@ -218,43 +210,21 @@ def _whole_cells(occupancy: Occupancy) -> tuple[Ints, Ints, Ints]:
     return records, occupancy.largest_count, records
 
 
-def _remaining_cells(
-    counts: LocalOccupancy, remaining: Ints, gone: Ints
-) -> tuple[Ints, Ints, Ints]:
-    """Return n, the largest Γ and N of each cell once some pairs are suppressed."""
-    records = counts.records_per_cell
-    contributing = records.copy()
-    np.subtract.at(contributing, counts.cell[gone], counts.n[gone])
-    return contributing, np.maximum.reduceat(remaining, counts.start[:-1]), records
-
-
-def _limits(
-    initial: tuple[Floats, Floats],
-    error: ErrorKind,
-    bound: float | None,
-    targets: tuple[float, float] | None,
-) -> float | tuple[float, float]:
-    """Return E, or the two targets."""
-    mean, variance = initial
-    if error == "sum":
-        if targets is not None:
-            raise InputError('targets go with error="separate"; give a bound for error="sum".')
-        return float((mean + variance).max()) if bound is None else _above_zero(bound, "bound")
-    if bound is not None:
-        raise InputError('bound goes with error="sum"; give targets for error="separate".')
-    if targets is None:
-        return float(mean.max()), float(variance.max())
-    if len(targets) != 2:
-        raise InputError(f"targets must be a pair, of mean and variance, got {targets!r}.")
-    mean_limit, variance_limit = (_above_zero(target, "each of the targets") for target in targets)
-    if mean_limit == variance_limit == math.inf:
-        raise InputError("at least one of the targets must be finite.")
-    return mean_limit, variance_limit
-
-
-def _above_zero(value: float, name: str) -> float:
-    """Return a number above zero, or infinity, as a float."""
-    return math.inf if value == math.inf else float(to_positive_fraction(value, name))
+def _limits(initial: tuple[Floats, Floats], error: ErrorKind, bound: object) -> Any:  # noqa: ANN401  a number or two
+    """Return E, or the targets of mean and variance."""
+    if bound is None:
+        if error == "sum":
+            return float((initial[0] + initial[1]).max())
+        return tuple(float(one.max()) for one in initial)
+    given = tuple(bound) if isinstance(bound, (tuple, list)) else (bound,)
+    if len(given) != (1 if error == "sum" else 2):
+        raise InputError(f'bound must be a number for error "sum", else a pair, got {bound!r}.')
+    limits = tuple(
+        math.inf if one == math.inf else float(to_positive_fraction(one, "bound")) for one in given
+    )
+    if min(limits) == math.inf:
+        raise InputError("a bound must be finite, of a pair at least one of the two.")
+    return limits if error == "separate" else limits[0]
 
 
 def _first_least(errors: Floats) -> int:
@@ -267,69 +237,67 @@ def _first_least(errors: Floats) -> int:
 
 @dataclass(frozen=True)
 class CellError:
-    """Error of cells: bias and noise of mean and variance, added up or the larger of the two.
+    """Error of cells: bias and noise of mean and variance.
 
     Attributes
     ----------
-    mean, mean_noise : float
-        U and 2 U/ε, each divided by the mean's target if there is one.
-    variance, variance_noise : float
-        U² and 2 U²/ε, each divided by the variance's target if there is one.
-    summed : bool
-        COMP's sum, not the larger.
+    span, epsilon : float
+    targets : pair of float, optional
+        Of mean and variance: cells are then compared by the larger share of a target, else by
+        COMP's sum.
     """
 
-    mean: float
-    mean_noise: float
-    variance: float
-    variance_noise: float
-    summed: bool
+    span: float
+    epsilon: float
+    targets: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, span: float, epsilon: float, targets: tuple[float, float] | None) -> "CellError":
-        """Return the measure in km/h + (km/h)², or in shares of the two targets."""
-        mean_target, variance_target = targets or (1.0, 1.0)
-        # Where every cell has one record the variance is 0 without error, and so is its target.
-        mean = span / mean_target
-        variance = span * span / variance_target if variance_target else 0.0
-        return cls(mean, 2 * mean / epsilon, variance, 2 * variance / epsilon, targets is None)
+    def of(cls, span: Number, epsilon: Number) -> "CellError":
+        """Return the error by a width and a loss as written by a caller."""
+        width, loss = to_positive_fraction(span, "span"), to_positive_fraction(epsilon, "epsilon")
+        return cls(float(width), float(loss))
 
     def parts(self, n: Ints, t: Ints, total: Ints) -> tuple[Floats, Floats]:
         """Return the errors of mean and variance, one per (n, t, N)."""
-        size = total.astype(np.float64)
+        size, noise = total.astype(np.float64), 2.0 / self.epsilon
         n_moved = np.where(total < 2 * n, n, total // 2)
-        mean = self.mean * ((total - n) / size) + self.mean_noise * (t / n)
-        bias = self.variance * (n_moved / size * ((total - n_moved) / size))
-        return mean, np.asarray(bias + self.variance_noise * variance_share(t, n), dtype=float)
+        mean = self.span * ((total - n) / size + noise * (t / n))
+        bias = n_moved / size * ((total - n_moved) / size)
+        return mean, np.asarray(self.span**2 * (bias + noise * variance_share(t, n)))
 
     def errors(self, n: Ints, t: Ints, total: Ints) -> Floats:
         """Return the error by which cells are compared, one per (n, t, N)."""
         mean, variance = self.parts(n, t, total)
-        return mean + variance if self.summed else np.maximum(mean, variance)
+        if self.targets is None:
+            return mean + variance
+        # Where every cell has one record the variance is 0 without error, and so is its target.
+        return np.maximum(mean / self.targets[0], variance / (self.targets[1] or math.inf))
 
 
 class _SuppressionRun:
-    """One execution: remaining records per cell, and the suppressed pairs in order."""
+    """One execution: remaining counts of each cell, ascending, and the suppressed pairs in order.
+
+    A cell keeps its last user.
+    """
 
     def __init__(
         self, occupancy: LocalOccupancy, measure: CellError, limit: float, exempt: int
     ) -> None:
-        self._occupancy, self._cells = occupancy, _RemainingCounts(occupancy)
-        self._measure, self._limit = measure, limit * (1.0 + TIE)
+        self._occupancy, self._measure, self.exempt = occupancy, measure, exempt
+        self._limit, self._left = limit * (1.0 + TIE), occupancy.records_per_cell.copy()
+        cells = np.split(occupancy.n, occupancy.start[1:-1])
+        self._counts: list[list[int]] = [np.sort(counts).tolist() for counts in cells]
         by_user = np.argsort(occupancy.user, kind="stable")
-        self._pair = by_user[occupancy.cell[by_user] != exempt]
-        self._is_left = np.ones(self._pair.size, dtype=np.bool_)
-        user = occupancy.user[self._pair]
-        self._start = np.searchsorted(user, np.arange(occupancy.n_users + 1)).tolist()
+        pairs = by_user[occupancy.cell[by_user] != exempt]
+        edges = np.searchsorted(occupancy.user[pairs], np.arange(1, occupancy.n_users))
+        self._pairs = np.split(pairs, edges)
         self.suppressed: list[int] = []
 
     def stages(self) -> Iterator[SuppressionStage]:
         """Run and report the stages until one halts: at the latest, the last users of cells."""
         degree = self._occupancy.cells_per_user
-        order = np.argsort(-degree, kind="stable")
-        rising = -degree[order]
         for d in range(int(degree.max()), 0, -1):
-            users = np.sort(order[: np.searchsorted(rising, -d, side="right")])
+            users = np.flatnonzero(degree >= d)
             treated = sum(1 for _ in itertools.takewhile(self._suppress, users.tolist()))
             yield SuppressionStage(d, users.size, treated, treated == users.size)
             if treated < users.size:
@@ -337,56 +305,24 @@ class _SuppressionRun:
 
     def _suppress(self, user: int) -> bool:
         """Suppress a user in its cheapest cell; return whether that is within the limit."""
-        rows = slice(self._start[user], self._start[user + 1])
-        position = self._start[user] + self._is_left[rows].nonzero()[0]
-        pairs = self._pair[position]
+        pairs = self._pairs[user]
         cell, count = self._occupancy.cell[pairs], self._occupancy.n[pairs]
-        errors = self._cells.errors_without(cell, count, self._measure)
+        largest = [self._largest_without(*one) for one in zip(cell, count, strict=True)]
+        t, total = np.array(largest, dtype=np.int64), self._occupancy.records_per_cell[cell]
+        errors = self._measure.errors(np.maximum(self._left[cell] - count, 1), t, total)
+        errors = np.where(t > 0, errors, np.inf)
         smallest = errors.min(initial=math.inf)
         if smallest > self._limit or smallest == math.inf:
             return False
         cheapest = _first_least(errors)
-        self._is_left[position[cheapest]] = False
-        self._cells.suppress(*(int(column[cheapest]) for column in (cell, count, pairs)))
+        counts, gone = self._counts[cell[cheapest]], int(count[cheapest])
+        del counts[bisect_left(counts, gone)]
+        self._left[cell[cheapest]] -= gone
+        self._pairs[user] = np.delete(pairs, cheapest)
         self.suppressed.append(int(pairs[cheapest]))
         return True
 
-
-class _RemainingCounts:
-    """Remaining records of each cell, and of its two largest users.
-
-    The two are pointers into the cell's sorted counts, which only move on.
-    """
-
-    def __init__(self, occupancy: LocalOccupancy) -> None:
-        order = np.lexsort((-occupancy.n, occupancy.cell))
-        self._place = np.argsort(order)
-        self._counts, self._gone = occupancy.n[order], bytearray(order.size)
-        self._first, self._end = occupancy.start[:-1].copy(), occupancy.start[1:]
-        self._next = self._first + 1
-        self._total, self._left = occupancy.records_per_cell, occupancy.records_per_cell.copy()
-        self._top, self._second = occupancy.kth_largest(1), occupancy.kth_largest(2)
-
-    def errors_without(self, cell: Ints, count: Ints, measure: CellError) -> Floats:
-        """Return the error of each cell without a user of this count; a cell keeps its last one."""
-        t = np.where(count == self._top[cell], self._second[cell], self._top[cell])
-        errors = measure.errors(np.maximum(self._left[cell] - count, 1), t, self._total[cell])
-        return np.where(t > 0, errors, np.inf)
-
-    def suppress(self, cell: int, count: int, pair: int) -> None:
-        """Take a user's samples out of a cell."""
-        self._left[cell] -= count
-        self._gone[self._place[pair]] = 1
-        if count >= self._second[cell]:
-            end = int(self._end[cell])
-            largest = self._remaining_from(int(self._first[cell]), end)
-            following = self._remaining_from(max(int(self._next[cell]), largest + 1), end)
-            self._first[cell], self._next[cell] = largest, following
-            self._top[cell] = self._counts[largest] if largest < end else 0
-            self._second[cell] = self._counts[following] if following < end else 0
-
-    def _remaining_from(self, place: int, end: int) -> int:
-        """Return the first remaining place from one on."""
-        while place < end and self._gone[place]:
-            place += 1
-        return place
+    def _largest_without(self, cell: int, count: int) -> int:
+        """Return the largest remaining count of a cell without a user of this count, or 0."""
+        *_, second, first = 0, 0, *self._counts[cell][-2:]
+        return second if count == first else first

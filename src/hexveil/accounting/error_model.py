@@ -27,7 +27,7 @@ least U √G / (L √M).
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -138,10 +138,12 @@ class ErrorModel(ReadOnlyArrays):
     @property
     def bias(self) -> Floats:
         """Worst-case bias of each cell."""
-        shares = np.where(
-            self.noised, WORST_CASE_BIAS[self.name](self.clipped_share), self.constant_error
-        )
-        return np.asarray(self.unit * shares)
+        return np.asarray(self.unit * np.where(self.noised, self._worst_share, self.constant_error))
+
+    @property
+    def _worst_share(self) -> Floats:
+        """That of cells with noise, for bounds of width 1."""
+        return np.asarray(WORST_CASE_BIAS[self.name](self.clipped_share))
 
     @property
     def error(self) -> Floats:
@@ -158,10 +160,6 @@ class ErrorModel(ReadOnlyArrays):
     def graded_bound(self) -> Floats:
         """Bound by which each cell's quality is graded."""
         return self.bound95
-
-    def within(self, unit: Floats) -> "ErrorModel":
-        """Return the same statistic in other units."""
-        return replace(self, unit=unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,9 +180,8 @@ class WeightedMeanErrorModel(ErrorModel):
     expected_bias: Floats
 
     @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell."""
-        return np.asarray(self.unit * np.where(self.noised, self.max_bias, self.constant_error))
+    def _worst_share(self) -> Floats:
+        return self.max_bias
 
     @property
     def error(self) -> Floats:
@@ -227,16 +224,10 @@ class WeightedVarianceErrorModel(WeightedMeanErrorModel):
     rounding: Floats
 
     @property
-    def bias(self) -> Floats:
-        """Worst-case bias of each cell."""
+    def _worst_share(self) -> Floats:
         clipped_share = np.minimum(2.0 * self.max_bias + self.rounding, 1.0)
         mean = self.half_width**2 * clipped_share * (2.0 - clipped_share)
-        return np.asarray(
-            self.unit
-            * np.where(
-                self.noised, self.max_bias + SECOND_MOMENT_ROUNDING + mean, self.constant_error
-            )
-        )
+        return np.asarray(self.max_bias + SECOND_MOMENT_ROUNDING + mean)
 
     @property
     def bound95(self) -> Floats:
@@ -288,11 +279,6 @@ class CellMechanismErrorModel(ErrorModel):
     def error(self) -> Floats:
         """Mean absolute error of each cell that the prior predicts."""
         return np.asarray(self.unit * self.predicted_error)
-
-    @property
-    def worst_case_error(self) -> Floats:
-        """Worst-case bias plus expected |noise| of each cell."""
-        return np.asarray(self.bias + self.expected_noise)
 
     @property
     def bound95(self) -> Floats:

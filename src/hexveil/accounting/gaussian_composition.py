@@ -341,8 +341,7 @@ def to_delta(delta: Number | None) -> Fraction:
     if delta is None:
         return Fraction(0)
     exact = to_positive_fraction(delta, "delta")
-    if exact >= 1:
-        raise InputError(f"delta must be above 0 and below 1, got {delta}; write for example 1e-9.")
+    check_delta(float(exact))
     return exact
 
 

@@ -27,10 +27,11 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from hexveil.accounting.gaussian_composition import LATTICE
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import sum_upper_bounds
 from hexveil.base.read_only import read_only
-from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, PairColumn, Pairs
+from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, Pairs
 
 Moved: TypeAlias = Iterable[tuple[Ints | Floats, Floats]]
 Terms: TypeAlias = tuple[Floats, ...]
@@ -68,6 +69,11 @@ def squares(movements: Moved) -> Terms:
     return np.asarray(stage), np.asarray(lattice)
 
 
+def currency_of(law: NoiseLaw) -> Currency:
+    """Return what losses are added up in under a law: ε, or squares of μ."""
+    return losses if law.power == 1 else squares
+
+
 def beyond(movements: Moved) -> Terms:
     """Return the pure loss of each pair above an authorised, unspent part.
 
@@ -102,8 +108,8 @@ def sum_lower_bound(user: Ints, terms: Floats, n_users: int) -> Floats:
 # ---- moves of pairs, wherever these are ----
 
 
-MovedBy: TypeAlias = Callable[[Pairs, Ints | None], Ints | Floats]
-"""From pairs, and their weights if there are any, to how many steps each moves its cell's number.
+MovedBy: TypeAlias = Callable[[Pairs], Ints | Floats]
+"""From pairs to how many steps each moves its cell's number.
 
 A function of a module, with the arrays that it takes of cells and users by name.
 """
@@ -138,13 +144,10 @@ class PairMoves:
     ----------
     occupancy : Occupancy
     statistics : tuple of StatisticMoves
-    weight : PairColumn or None
-        Weights of pairs.
     """
 
     occupancy: Occupancy
     statistics: tuple[StatisticMoves, ...]
-    weight: PairColumn | None = None
 
     def at(self, scales: Sequence[Floats]) -> Self:
         """Return the same moves under other noise: of each statistic, in the order of cells.
@@ -178,39 +181,33 @@ class PairMoves:
         """Return in how many cells each user moves anything."""
         return self.occupancy.map_users(partial(_charged_cells, terms=self._terms(losses)))
 
-    def _terms(self, currency: Currency) -> "_PairTerms":
-        return _PairTerms(self.statistics, self.weight, currency)
+    def _terms(self, currency: Currency) -> "PairTerms":
+        return partial(_pair_terms, statistics=self.statistics, currency=currency)
 
 
-@dataclass(frozen=True, eq=False)
-class _PairTerms:
-    """Terms of pairs in a currency, made where the pairs are."""
-
-    statistics: tuple[StatisticMoves, ...]
-    weights: PairColumn | None
-    currency: Currency
-
-    def __call__(self, pairs: Pairs) -> Terms:
-        """Return the terms of pairs, made in parts that fit a cache."""
-        terms = []
-        for part in pairs.parts(BLOCK_PAIRS):
-            weight = None if self.weights is None else self.weights.of(part)
-            movements = (
-                (one.moved_by(part, weight), one.scale[part.cell]) for one in self.statistics
-            )
-            terms.append(self.currency(movements))
-        return tuple(map(np.concatenate, zip(*terms, strict=True)))
+PairTerms: TypeAlias = Callable[[Pairs], Terms]
 
 
-def _user_sums(pairs: Pairs, *, terms: _PairTerms, up: bool) -> Floats:
+def _pair_terms(
+    pairs: Pairs, *, statistics: tuple[StatisticMoves, ...], currency: Currency
+) -> Terms:
+    """Return the terms of pairs in a currency, made where these are, in parts that fit a cache."""
+    terms = []
+    for part in pairs.parts(BLOCK_PAIRS):
+        movements = ((one.moved_by(part), one.scale[part.cell]) for one in statistics)
+        terms.append(currency(movements))
+    return tuple(map(np.concatenate, zip(*terms, strict=True)))
+
+
+def _user_sums(pairs: Pairs, *, terms: PairTerms, up: bool) -> Floats:
     return add_up(pairs.own_user, terms(pairs), pairs.n_users, up=up)
 
 
-def _largest(pairs: Pairs, *, terms: _PairTerms) -> Terms:
+def _largest(pairs: Pairs, *, terms: PairTerms) -> Terms:
     return tuple(np.maximum.reduceat(term, pairs.start[:-1]) for term in terms(pairs))
 
 
-def _claimed(pairs: Pairs, *, terms: _PairTerms, claims: Terms) -> Floats:
+def _claimed(pairs: Pairs, *, terms: PairTerms, claims: Terms) -> Floats:
     # A user who moves nothing in a cell is not charged there, whatever the others lose.
     charged = tuple(
         np.where(term > 0, claim[pairs.cell], 0.0)
@@ -219,5 +216,5 @@ def _claimed(pairs: Pairs, *, terms: _PairTerms, claims: Terms) -> Floats:
     return add_up(pairs.own_user, charged, pairs.n_users, up=True)
 
 
-def _charged_cells(pairs: Pairs, *, terms: _PairTerms) -> Ints:
+def _charged_cells(pairs: Pairs, *, terms: PairTerms) -> Ints:
     return np.bincount(pairs.own_user[terms(pairs)[0] > 0], minlength=pairs.n_users)

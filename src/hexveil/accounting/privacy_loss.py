@@ -101,17 +101,16 @@ def privacy_loss(
     >>> privacy_loss(Occupancy.from_dense([[2], [2]]), [1.0], None, 1.0).round(9).tolist()
     [0.5, 0.5]
     """
-    mean_b = _checked_scales(mean_scale, occupancy, "mean_scale")
-    variance_b = _checked_scales(variance_scale, occupancy, "variance_scale")
+    mean = _checked_scales(mean_scale, occupancy, "mean_scale")
+    variance = _checked_scales(variance_scale, occupancy, "variance_scale")
     # Converting a scale takes at most two roundings. Two ulps less than the exact scale is a loss
     # that is a hair larger, never smaller.
     smaller = 1.0 - 2.0**-51
-    silent = np.full(occupancy.n_cells, np.inf)
     work = partial(
         _unclipped_losses,
         records=occupancy.records_per_cell,
-        mean=silent if mean_b is None else mean_b / span * smaller,
-        variance=silent if variance_b is None else variance_b / span**2 * smaller,
+        mean=mean / span * smaller,
+        variance=variance / span**2 * smaller,
     )
     return occupancy.map_users(work)
 
@@ -128,10 +127,8 @@ def _unclipped_losses(pairs: Pairs, *, records: Ints, mean: Floats, variance: Fl
     return add_up(pairs.own_user, (terms,), pairs.n_users, up=True)
 
 
-def _checked_scales(scales: ArrayLike | None, occupancy: Occupancy, name: str) -> Floats | None:
-    if scales is None:
-        return None
-    array = np.asarray(scales, dtype=np.float64)
+def _checked_scales(scales: ArrayLike | None, occupancy: Occupancy, name: str) -> Floats:
+    array = np.full(occupancy.n_cells, np.inf) if scales is None else np.array(scales, np.float64)
     if array.shape != (occupancy.n_cells,):
         raise InputError(f"{name} needs one scale per cell ({occupancy.n_cells}).")
     if not (array > 0).all():

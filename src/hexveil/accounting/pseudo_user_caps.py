@@ -79,13 +79,8 @@ def sqrt_cap(counts: ArrayLike) -> int:
     >>> sqrt_cap([9, 4, 1, 1]), sqrt_cap([9, 1, 1, 1])
     (4, 1)
     """
-    m = check_counts(counts)
-    caps = np.unique(m)
-    capped = capped_total(m, caps)
-    exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
-    return _exact_argmin(
-        caps, -capped / np.sqrt(caps), lambda cap: -Fraction(exactly[cap] ** 2, cap)
-    )
+    # Exactly: near ties of doubles would go by their rounding.
+    return _best_cap(check_counts(counts), lambda cap, capped: -Fraction(capped**2, cap))
 
 
 def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> int:
@@ -114,13 +109,8 @@ def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> in
     (1, 9)
     """
     m, price = check_counts(counts), _price(epsilon, noise)
-    caps = np.unique(m)
-    capped, total = capped_total(m, caps), int(m.sum())
-    exactly = dict(zip(caps.tolist(), capped.tolist(), strict=True))
-    approximate = 1.0 - capped / total + float(price) * caps / capped
-    return _exact_argmin(
-        caps, approximate, lambda cap: price * cap / exactly[cap] - Fraction(exactly[cap], total)
-    )
+    total = int(m.sum())
+    return _best_cap(m, lambda cap, capped: price * cap / capped - Fraction(capped, total))
 
 
 def surrogate_cap(counts: ArrayLike, rule: Literal["exact", "printed"] = "exact") -> float:
@@ -243,12 +233,12 @@ def _price(epsilon: Number, noise: str) -> Fraction:
     return NOISE_WEIGHT[noise] / to_positive_fraction(epsilon, "epsilon")
 
 
-def _exact_argmin(caps: Ints, approximate: Floats, exactly: Callable[[int], Fraction]) -> int:
-    """Return the smallest cap with the least objective, decided exactly among the nearly least."""
-    # Doubles settle all but near ties, which would go by rounding: those are compared exactly.
-    slack = TIE * np.abs(approximate).max()
-    nearly: list[int] = caps[approximate <= approximate.min() + slack].tolist()
-    return min(nearly, key=exactly)
+def _best_cap(m: Ints, objective: Callable[[int, int], Fraction]) -> int:
+    """Return the smallest count of least objective, which is of a cap and of Σ min(m, cap)."""
+    caps = np.unique(m)
+    every = zip(caps.tolist(), capped_total(m, caps).tolist(), strict=True)
+    best: int = min(every, key=lambda one: objective(*one))[0]
+    return best
 
 
 def _printed_candidates(m: Ints, mean: Fraction) -> list[Fraction]:

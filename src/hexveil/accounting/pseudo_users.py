@@ -12,7 +12,6 @@ user whose samples all fall in WRAPAROUND's last, unfilled array, which is delet
 
 from bisect import bisect_left, insort
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -86,7 +85,7 @@ class PseudoUsers:
         if width is None:
             return np.asarray(span * self.weights, dtype=np.float64)
         sensitivity = np.minimum(width, span * self.piece_share) / self.n_arrays
-        return _sum_by(self.piece_user, sensitivity, self.weights.size)
+        return np.bincount(self.piece_user, sensitivity, self.weights.size).astype(np.float64)
 
 
 def wrap_around(counts: ArrayLike, cap: int) -> PseudoUsers:
@@ -121,7 +120,7 @@ def wrap_around(counts: ArrayLike, cap: int) -> PseudoUsers:
             f"cap {length} is more than the cell's {int(m.sum())} samples, so that no array is "
             f"filled; use a cap of at most {int(m.max())}, the largest count."
         )
-    order = _by_size(m)
+    order = np.argsort(-m, kind="stable")
     begin = np.empty_like(capped)
     begin[order] = np.cumsum(capped[order]) - capped[order]
     first_array, room = begin // length, length - begin % length
@@ -160,7 +159,7 @@ def best_fit(counts: ArrayLike, cap: int) -> PseudoUsers:
     """
     m, length = check_counts(counts), check_cap(cap)
     capped = np.minimum(m, length)
-    order, home = _by_size(m), np.empty_like(capped)
+    order, home = np.argsort(-m, kind="stable"), np.empty_like(capped)
     home[order] = arrays = _place(capped[order].tolist(), length)
     n_arrays = max(arrays) + 1
     return _grouping(length, n_arrays, home, (np.arange(m.size), home, capped))
@@ -173,48 +172,26 @@ def check_cap(cap: int) -> int:
     return int(cap)
 
 
-def _by_size(m: Ints) -> Ints:
-    """Return users in non-increasing order of samples, equal ones in the order given."""
-    behind = m.max() - m
-    # numpy sorts 16-bit keys in linear time.
-    short = behind.astype(np.uint16) if m.max() < 2**16 else behind
-    return np.argsort(short, kind="stable")
-
-
 def _grouping(cap: int, n_arrays: int, home: Ints, pieces: tuple[Ints, Ints, Ints]) -> PseudoUsers:
     """Return the grouping, with fill and weights worked out from its pieces."""
     user, array, size = pieces
     fill = np.bincount(array, weights=size, minlength=n_arrays).astype(np.int64)
     piece_share = size / (n_arrays * fill)[array]
-    weights = _sum_by(user, piece_share, home.size)
+    weights = np.bincount(user, piece_share, home.size).astype(np.float64)
     return PseudoUsers(cap, n_arrays, home, fill, weights, user, array, size)
-
-
-def _sum_by(user: Ints, terms: Floats, n_users: int) -> Floats:
-    """Return the sum of terms per user."""
-    return np.asarray(np.bincount(user, weights=terms, minlength=n_users), dtype=np.float64)
 
 
 def _place(sizes: list[int], cap: int) -> list[int]:
     """Return the array of each user, of descending sizes."""
-    # Open arrays by free room: rooms ascending, of each a heap, the least index first.
-    rooms: list[int] = []
-    arrays: dict[int, list[int]] = {}
+    rooms: list[tuple[int, int]] = []  # free room and number of each open array, ascending
     home, n_arrays = [], 0
     for size in sizes:
-        place = bisect_left(rooms, size)
-        if place == len(rooms):
-            room, array, n_arrays = cap, n_arrays, n_arrays + 1
+        place = bisect_left(rooms, (size, 0))
+        if place < len(rooms):
+            room, array = rooms.pop(place)
         else:
-            room = rooms[place]
-            array = heappop(arrays[room])
-            if not arrays[room]:
-                del arrays[room], rooms[place]
+            room, array, n_arrays = cap, n_arrays, n_arrays + 1
         home.append(array)
-        left = room - size
-        if left and left not in arrays:
-            arrays[left] = []
-            insort(rooms, left)
-        if left:
-            heappush(arrays[left], array)
+        if room > size:
+            insort(rooms, (room - size, array))
     return home

@@ -19,7 +19,7 @@ The `Meter` adds up what the scales at the noise source really cost and refuses 
 before anything is drawn.
 Relies on: a journal that draws no stage twice under one booking, and a vetted noise source.
 
-Private arrays (`PrivateSums`, `Values`, `Scores`) show their shapes alone. Noise, sensitivity,
+Private arrays (`PrivateSums`, `Values`, `Scores`) show nothing. Noise, sensitivity,
 branch and decoding never receive sums, so nothing of the sums can reach them.
 """
 

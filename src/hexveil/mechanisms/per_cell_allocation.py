@@ -14,7 +14,7 @@ Source: the mechanism of the cell.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -31,32 +31,13 @@ from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityRepor
 from hexveil.mechanisms.single_cell import BoundedStage, CellAllocation, CellMechanism, CellProblem
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums
 from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import ValueLattice
 
 BISECTIONS = 16
 SPENT = 1 - 2.0**-20
 """Part of ε that counts as all of it."""
 PROPORTION = 1 - 2.0**-24
 """A guess stays so much below the limit, since losses round up."""
-
-
-@dataclass(frozen=True, eq=False)
-class MapProblem:
-    """Public facts of a map.
-
-    Attributes
-    ----------
-    occupancy : Occupancy
-        Records of each (cell, user) pair.
-    lower, quantum : Fraction
-        Lower bound of a value, and the resolution of sums, in value units.
-    span : int
-        Width of the bounds in quanta.
-    """
-
-    occupancy: Occupancy
-    lower: Fraction
-    quantum: Fraction
-    span: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +76,9 @@ class PlannedCells:
 
     Attributes
     ----------
-    problem : MapProblem
+    occupancy : Occupancy
+        Records of each (cell, user) pair.
+    lattice : ValueLattice
     mechanism : CellMechanism
     cell_epsilon : Fraction
         The common loss of every cell.
@@ -103,7 +86,8 @@ class PlannedCells:
         Of each cell, by predicted errors: see `CellMechanism.choose`.
     """
 
-    problem: MapProblem
+    occupancy: Occupancy
+    lattice: ValueLattice
     mechanism: CellMechanism
     cell_epsilon: Fraction
     choices: tuple[str, ...]
@@ -111,18 +95,13 @@ class PlannedCells:
     @cached_property
     def rows(self) -> list[slice]:
         """Pairs of each cell; refused of pairs that are not at hand."""
-        return [slice(*ends) for ends in pairwise(self.problem.occupancy.local().start.tolist())]
-
-    def facts(self) -> Iterator[CellProblem]:
-        """Yield the public facts of each cell."""
-        problem, counts = self.problem, self.problem.occupancy.local().n
-        for rows in self.rows:
-            yield CellProblem(counts[rows], problem.lower, problem.quantum, problem.span)
+        return [slice(*ends) for ends in pairwise(self.occupancy.local().start.tolist())]
 
     @cached_property
     def plans(self) -> list[CellAllocation]:
         """Plan of each cell."""
-        chosen = zip(self.facts(), self.choices, strict=True)
+        cells = cell_problems(self.occupancy, self.lattice)
+        chosen = zip(cells, self.choices, strict=True)
         allocate, epsilon = self.mechanism.allocate_chosen, self.cell_epsilon
         return [allocate(cell, epsilon, choice) for cell, choice in chosen]
 
@@ -145,7 +124,7 @@ class PlannedCells:
 
     @cached_property
     def _losses(self) -> Floats:
-        return self._sum(plan.losses() for plan in self.plans)
+        return self.sum_pairs(plan.losses() for plan in self.plans)
 
     def per_pair(self) -> Floats:
         """Return the loss of each (cell, user) pair."""
@@ -154,7 +133,7 @@ class PlannedCells:
     def counted(self) -> float:
         """Return the loss if each cell costs all whom it costs anything its largest."""
         losses = (plan.losses() for plan in self.plans)
-        claimed = self._sum(np.where(one > 0, one.max(), 0.0) for one in losses)
+        claimed = self.sum_pairs(np.where(one > 0, one.max(), 0.0) for one in losses)
         return float(claimed.max(initial=0.0))
 
     def stage_costs(self) -> dict[str, tuple[int, float]]:
@@ -162,34 +141,27 @@ class PlannedCells:
         names = [stage.name for plan in self.plans for stage in plan.stages]
         costs = {}
         for name in dict.fromkeys(names):
-            own = ([one for one in plan.stages if one.name == name] for plan in self.plans)
             losses = (
-                sum((stage.losses() for stage in stages), np.zeros(plan.cell.counts.size))
-                for plan, stages in zip(self.plans, own, strict=True)
+                sum(
+                    (stage.losses() for stage in plan.stages if stage.name == name),
+                    np.zeros(plan.cell.counts.size),
+                )
+                for plan in self.plans
             )
-            costs[name] = (names.count(name), float(self._sum(losses).max()))
+            costs[name] = (names.count(name), float(self.sum_pairs(losses).max()))
         return costs
 
-    def _sum(self, losses: Iterable[Floats]) -> Floats:
-        """Return each user's sum over its cells, rounded up."""
-        return self.sum_pairs(np.concatenate(list(losses)))
-
-    def sum_pairs(self, losses: Floats) -> Floats:
+    def sum_pairs(self, losses: Iterable[Floats]) -> Floats:
         """Return each user's sum over the pairs of all cells in order, rounded up."""
-        occupancy = self.problem.occupancy.local()
-        bounds: Floats = read_only(add_up(occupancy.user, (losses,), occupancy.n_users, up=True))
+        pairs, terms = self.occupancy.local(), (np.concatenate(list(losses)),)
+        bounds: Floats = read_only(add_up(pairs.user, terms, pairs.n_users, up=True))
         return bounds
 
     # ---- stages ----
 
-    @property
-    def n_stages(self) -> int:
-        """Stages of the map, as many as the cell with the most has."""
-        return int(self.figures.n_stages.max())
-
     def next_stage(self, earlier: Outputs) -> Stage | None:
-        """Return the next stage of the map."""
-        return MapStage(self, earlier) if len(earlier) < self.n_stages else DONE
+        """Return the next stage of the map, which has as many as the cell with the most."""
+        return MapStage(self, earlier) if len(earlier) < self.figures.n_stages.max() else DONE
 
     def outputs(self, earlier: Outputs) -> list[Outputs]:
         """Return the outputs of each cell, under the names of its own stages."""
@@ -245,7 +217,7 @@ class MapStage(DrawnRow):
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:  # noqa: ARG002  its own
         """Return how far each user moves the numbers of each cell, by its number in the map."""
-        user = self.cells.problem.occupancy.local().user
+        user = self.cells.occupancy.local().user
         return tuple(
             replace(report, user=user[rows][report.user])
             for rows, stage, own in self.stages
@@ -261,70 +233,73 @@ class MapStage(DrawnRow):
         )
 
 
-@dataclass(frozen=True)
-class PerCell:
-    """A mechanism of one cell at one common loss for every cell."""
+# ---- allocations ----
 
-    mechanism: CellMechanism
 
-    def allocate_at(self, problem: MapProblem, cell_epsilon: Fraction) -> PlannedCells:
-        """Return the allocation in which every cell has this loss."""
-        return PlannedCells(
-            problem, self.mechanism, cell_epsilon, self._choices(problem, cell_epsilon)
-        )
+def cell_problems(occupancy: Occupancy, lattice: ValueLattice) -> list[CellProblem]:
+    """Return the public facts of each cell."""
+    pairs, place = occupancy.local(), (lattice.lower, lattice.quantum, lattice.span_quanta)
+    return [CellProblem(counts, *place) for counts in np.split(pairs.n, pairs.start[1:-1])]
 
-    def allocate(self, problem: MapProblem, epsilon: Fraction) -> PlannedCells:
-        """Return the allocation with the largest common cell loss found, within ε for every user.
 
-        Raises
-        ------
-        InputError
-            If no cell loss stays within ε.
-        """
-        largest = int(problem.occupancy.cells_per_user.max())
-        # Losses round up, so the share of a user in the most cells is taken a hair smaller.
-        start = epsilon / largest * (1 - Fraction(1, 2**30))
-        first = self.allocate_at(problem, start)
-        if first.losses().max() > float(epsilon):
-            raise InputError("no loss of every cell keeps each user within epsilon.")
-        best = self._largest(first, epsilon)
-        if not any(best.choices) or best is first:
-            return best
-        # Choices were those of the first cell loss: predictions take long, losses do not.
-        fresh = self.allocate_at(problem, best.cell_epsilon)
-        return fresh if fresh.losses().max() <= float(epsilon) else best
-
-    def _largest(self, best: PlannedCells, epsilon: Fraction) -> PlannedCells:
-        """Return the allocation of the largest cell loss found within ε, with the same choices.
-
-        Losses need not grow evenly with the cell loss (caps change by rank), but what is returned
-        is checked exactly, so the search can only be less than optimal.
-        """
-        limit, high = float(epsilon), 2 * epsilon
-        for _ in range(BISECTIONS):
-            largest = float(best.losses().max())
-            # Where a user's pairs lose all of their cells' losses, nothing is left from the start.
-            if largest >= limit * SPENT:
-                break
-            # Losses in proportion to the cell loss, as most are, are met at once.
-            guess = best.cell_epsilon * Fraction(limit / largest * PROPORTION) if largest else high
-            middle = guess if guess < high else (best.cell_epsilon + high) / 2
-            allocation = replace(best, cell_epsilon=middle)
-            if allocation.losses().max() <= limit:
-                best = allocation
-            else:
-                high = middle
-        return best
-
-    def _choices(self, problem: MapProblem, cell_epsilon: Fraction) -> tuple[str, ...]:
-        """Return the choice of each cell; cells of the same counts share theirs."""
-        if type(self.mechanism).choose is CellMechanism.choose:
-            return ("",) * problem.occupancy.n_cells
+def allocate_at(
+    mechanism: CellMechanism, occupancy: Occupancy, lattice: ValueLattice, cell_epsilon: Fraction
+) -> PlannedCells:
+    """Return the allocation in which every cell has this loss."""
+    choices = [""] * occupancy.n_cells
+    if type(mechanism).choose is not CellMechanism.choose:
+        # Cells of the same counts share their choice: predictions take long.
         known: dict[bytes, str] = {}
-        choices = []
-        for cell in PlannedCells(problem, self.mechanism, cell_epsilon, ()).facts():
+        for number, cell in enumerate(cell_problems(occupancy, lattice)):
             counts = cell.counts.tobytes()
             if counts not in known:
-                known[counts] = self.mechanism.choose(cell, cell_epsilon)
-            choices.append(known[counts])
-        return tuple(choices)
+                known[counts] = mechanism.choose(cell, cell_epsilon)
+            choices[number] = known[counts]
+    return PlannedCells(occupancy, lattice, mechanism, cell_epsilon, tuple(choices))
+
+
+def allocate_within(
+    mechanism: CellMechanism, occupancy: Occupancy, lattice: ValueLattice, epsilon: Fraction
+) -> PlannedCells:
+    """Return the allocation with the largest common cell loss found, within ε for every user.
+
+    Raises
+    ------
+    InputError
+        If no cell loss stays within ε.
+    """
+    largest = int(occupancy.cells_per_user.max())
+    # Losses round up, so the share of a user in the most cells is taken a hair smaller.
+    start = epsilon / largest * (1 - Fraction(1, 2**30))
+    first = allocate_at(mechanism, occupancy, lattice, start)
+    if first.losses().max() > float(epsilon):
+        raise InputError("no loss of every cell keeps each user within epsilon.")
+    best = _largest(first, epsilon)
+    if not any(best.choices) or best is first:
+        return best
+    # Choices were those of the first cell loss.
+    fresh = allocate_at(mechanism, occupancy, lattice, best.cell_epsilon)
+    return fresh if fresh.losses().max() <= float(epsilon) else best
+
+
+def _largest(best: PlannedCells, epsilon: Fraction) -> PlannedCells:
+    """Return the allocation of the largest cell loss found within ε, with the same choices.
+
+    Losses need not grow evenly with the cell loss (caps change by rank), but what is returned
+    is checked exactly, so the search can only be less than optimal.
+    """
+    limit, high = float(epsilon), 2 * epsilon
+    for _ in range(BISECTIONS):
+        largest = float(best.losses().max())
+        # Where a user's pairs lose all of their cells' losses, nothing is left from the start.
+        if largest >= limit * SPENT:
+            break
+        # Losses in proportion to the cell loss, as most are, are met at once.
+        guess = best.cell_epsilon * Fraction(limit / largest * PROPORTION) if largest else high
+        middle = guess if guess < high else (best.cell_epsilon + high) / 2
+        allocation = replace(best, cell_epsilon=middle)
+        if allocation.losses().max() <= limit:
+            best = allocation
+        else:
+            high = middle
+    return best

@@ -32,7 +32,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.base.rational import round_up
+from hexveil.base.rational import Number, round_up, to_fraction
 from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.sensitivity_report import NoiseRequest, NoisyMax, Separate
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Reading, Scores
@@ -207,21 +207,14 @@ class PrivateQuantile(DrawnRow):
             targets = [cost.target for cost in self.costs if isinstance(cost, RankCost)]
             if len(targets) == self.entries:
                 return self._runs(places, targets)
-        return self.scores(self.tally(places))
+        return self.scores(places)
 
-    def tally(self, places: Ints) -> Ints:
-        """Return the votes at each candidate and beyond all, shape (batch, size + 1). PRIVATE.
-
-        Tallies of blocks of values add up to the tally of all.
-        """
+    def scores(self, places: Ints) -> tuple[Scores, ...]:
+        """Return the scores of values at these candidates, a candidate each. PRIVATE."""
         width = self.candidates.size + 1
         bins = (places + width * np.arange(len(places))[:, None]).ravel()
         tally = np.bincount(bins, minlength=width * len(places))
-        return np.asarray(tally, dtype=np.int64).reshape(len(places), width)
-
-    def scores(self, tally: Ints) -> tuple[Scores, ...]:
-        """Return the scores of a tally, a candidate each. PRIVATE."""
-        cumulative = np.cumsum(tally, axis=1)
+        cumulative = np.cumsum(tally.reshape(len(places), width), axis=1)
         ones = np.ones((1, self.candidates.size), dtype=np.int64)
         return tuple(Scores(-cost.costs(cumulative), ones) for cost in self.costs)
 
@@ -249,8 +242,9 @@ def check_candidates(candidates: int) -> int:
     return candidates
 
 
-def check_split(value: Fraction, name: str) -> Fraction:
+def check_split(split: Number) -> Fraction:
     """Return a share of ε; raise InputError unless it lies strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise InputError(f"{name} must lie between 0 and 1, got {value}.")
-    return value
+    share = to_fraction(split, "split")
+    if not 0 < share < 1:
+        raise InputError(f"split must lie between 0 and 1, got {share}.")
+    return share

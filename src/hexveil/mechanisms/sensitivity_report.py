@@ -106,17 +106,20 @@ class SensitivityReport:
         makes the meter refuse what was booked rightly. No pure loss limits Gaussian noise, so that
         the meter of a pure promise refuses it, as it does what was never booked.
         """
-        if isinstance(request, GaussianNoise):
-            return np.full(n_users, np.inf)
-        if isinstance(request, NoisyMax) and not self.of_choices:
-            return np.full(n_users, np.inf)
-        return self.charge(scales_of(request), n_users, losses)
+        if isinstance(request, LaplaceNoise) or (self.of_choices and isinstance(request, NoisyMax)):
+            return self.charge(scales_of(request), n_users, losses)
+        return np.full(n_users, np.inf)
 
-    def squares_lower_bound(self, request: GaussianNoise, n_users: int) -> Floats:
+    def squares_lower_bound(self, request: NoiseRequest, n_users: int) -> Floats:
         """Return each user's square of μ, rounded down; infinite unless its loss is proved.
 
-        It is for finite parameters of at least 1.
+        Of Gaussian noise it is for finite parameters of at least 1.
         """
+        if not isinstance(request, GaussianNoise):
+            # Units of equal loss share a conversion, which takes a while.
+            pure, which = np.unique(self.loss_lower_bound(request, n_users), return_inverse=True)
+            limited = [square_of_pure(one) if np.isfinite(one) else one for one in pure.tolist()]
+            return np.asarray(np.array(limited)[which])
         deviations = request.deviations
         if not (np.isfinite(deviations) & (deviations >= MIN_DEVIATION)).all():
             return np.full(n_users, np.inf)
@@ -189,7 +192,7 @@ class Meter:
         n_users = self._booked.size
         for request, report in zip(requests, reports, strict=True):
             if self._squared:
-                loss = _squares(request, report, n_users) * (1.0 - ROUNDED)
+                loss = report.squares_lower_bound(request, n_users) * (1.0 - ROUNDED)
             else:
                 loss = report.loss_lower_bound(request, n_users)
             # Losses of a whole stage come with its first request: nothing is added by the others.
@@ -218,16 +221,6 @@ Authority: TypeAlias = Meter | Unmetered
 """Right to draw: a `Meter` for a release, `UNMETERED` for a study."""
 
 
-def _squares(request: NoiseRequest, report: SensitivityReport, n_users: int) -> Floats:
-    """Return each unit's square of μ by a request; infinite where no square limits it."""
-    if isinstance(request, GaussianNoise):
-        return report.squares_lower_bound(request, n_users)
-    # Units of equal loss share a conversion, which takes a while.
-    pure, which = np.unique(report.loss_lower_bound(request, n_users), return_inverse=True)
-    squares = [square_of_pure(one) if np.isfinite(one) else np.inf for one in pure.tolist()]
-    return np.asarray(np.array(squares)[which])
-
-
 @dataclass(frozen=True, eq=False)
 class MappedMoves(SensitivityReport):
     """Sensitivity of the numbers of one draw, of pairs wherever they are.
@@ -238,23 +231,29 @@ class MappedMoves(SensitivityReport):
         Statistics in the order of the entries of the request.
     before : tuple of StatisticMoves
         What an earlier stage authorised for these cells, and what it spent of that; or nothing.
+    bins : int
+        Bins of a cell, cell by cell, where a pair moves two of them by its weight; or none.
     """
 
     moves: PairMoves
     before: tuple[StatisticMoves, ...] = ()
+    bins: int = 0
 
     def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:
         """Return each user's loss beyond the authorised one, rounded down."""
         # Anything else was never booked: the meter refuses an infinite loss.
         if not (scales > 0).all():
             return np.full(n_users, np.inf)
-        moves = self._at(scales)
+        moves = self.moves.at(self._by_statistic(scales))
         if self.before and currency is losses:
             moves = replace(moves, statistics=(*moves.statistics, *self.before))
             return moves.per_user(beyond, up=False)
         return moves.per_user(currency, up=False)
 
-    def _at(self, scales: Floats) -> PairMoves:
-        """Return the moves in the noise of a request."""
+    def _by_statistic(self, scales: Floats) -> list[Floats]:
+        """Return the scales of a request by statistic, in the order of cells."""
+        if self.bins:
+            # All bins of a cell have one scale; were one smaller, the loss would be at most that.
+            return [scales.reshape(-1, self.bins).min(axis=1)] * 2
         sizes = [int(np.isfinite(one.scale).sum()) for one in self.moves.statistics]
-        return self.moves.at(np.split(scales, np.cumsum(sizes)[:-1]))
+        return np.split(scales, np.cumsum(sizes)[:-1])

@@ -133,7 +133,14 @@ class Reading(Protocol):
         """Return the integers, shape (batch, n_values). PRIVATE."""
 
 
-class PrivateSums:
+class _Private:
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(private)"
+
+
+class PrivateSums(_Private):
     """Sums of each (cell, user) pair, in quanta above the lower bound. PRIVATE.
 
     A study computes many data sets at once: `batch` is their number, 1 in a release.
@@ -170,9 +177,6 @@ class PrivateSums:
         rows = zip(self.total, squares, strict=True)
         sums = (PairSums(*row) for row in rows)
         return np.stack([occupancy.map_cells(partial(_beside, work, one)) for one in sums])
-
-    def __repr__(self) -> str:
-        return f"PrivateSums(shape={self.total.shape})"
 
 
 def _beside(work: Callable[[Pairs, PairSums], Ints], sums: PairSums, pairs: Pairs) -> Ints:
@@ -218,17 +222,14 @@ class Outputs(Mapping[str, Ints]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Values:
+class Values(_Private):
     """Integers for discrete Laplace noise, shape (batch, entries). PRIVATE."""
 
     integers: Ints
 
-    def __repr__(self) -> str:
-        return f"Values(shape={self.integers.shape})"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scores:
+class Scores(_Private):
     """Integer scores of candidates, run-length encoded. PRIVATE.
 
     Attributes
@@ -239,9 +240,6 @@ class Scores:
 
     scores: Ints
     sizes: Ints
-
-    def __repr__(self) -> str:
-        return f"Scores(shape={np.broadcast_shapes(self.scores.shape, self.sizes.shape)})"
 
 
 Measured: TypeAlias = Values | Scores

@@ -5,14 +5,12 @@ A slot is named by its local start. `slot` numbers are seconds of the local wall
 """
 
 import difflib
-import importlib.resources
 import re
 import zoneinfo
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -148,25 +146,22 @@ def _declared_values(
     """Return the declared values of each column; those of a single column may stand alone."""
     if values is None:
         return None
-    forms = f"list the values of each label column ({', '.join(columns)}), as a list per column"
-    if isinstance(values, str):
-        raise InputError(f"values is one text, {values!r}; {forms}.")
-    if isinstance(values, Mapping):
-        if set(values) != set(columns):
-            raise InputError(f"values must {forms}; it names {', '.join(map(repr, values))}.")
-        value_lists = [values[column] for column in columns]
-    else:
-        value_lists = items_of(values)
-        # One column: its values may be written without a list around them.
-        if len(columns) == 1 and not any(_is_list(value) for value in value_lists):
-            value_lists = [value_lists]
-        elif isinstance(values, (set, frozenset)):
-            raise InputError(f"values is a set of lists, which have no order; {forms}.")
-    if len(value_lists) != len(columns) or not all(map(_is_list, value_lists)):
-        raise InputError(f"values must {forms}.")
-    texts = [tuple(map(str, items_of(column))) for column in value_lists]
-    if not all(texts):
-        raise InputError(f"values must {forms}; one of them is empty.")
+    refusal = InputError(
+        f"values must list the values of each label column ({', '.join(columns)}), as a list per "
+        f"column in their order, got {values!r}."[:400]
+    )
+    lists = [] if isinstance(values, (str, Mapping)) else items_of(values)
+    if isinstance(values, Mapping) and set(values) == set(columns):
+        lists = [values[column] for column in columns]
+    # One column: its values may be written without a list around them.
+    if len(columns) == 1 and lists and not any(map(_is_list, lists)):
+        lists = [lists]
+    # A set of lists has no order.
+    elif len(lists) != len(columns) or isinstance(values, (set, frozenset)):
+        raise refusal
+    if not all(map(_is_list, lists)) or not all(map(items_of, lists)):
+        raise refusal
+    texts = (tuple(map(str, items_of(column))) for column in lists)
     return tuple(tuple(sorted(column, key=natural_order)) for column in texts)
 
 
@@ -365,27 +360,3 @@ def zone(timezone: str) -> zoneinfo.ZoneInfo:
     )
     hint = f"did you mean {closest[0]!r}?" if closest else 'write a name like "Europe/Warsaw".'
     raise InputError(f"timezone {timezone!r} is not known; {hint}")
-
-
-@lru_cache(maxsize=1)
-def _zone_places() -> dict[str, tuple[float, float]]:
-    text = (importlib.resources.files("tzdata") / "zoneinfo" / "zone.tab").read_text("utf-8")
-    rows = (line.split("\t") for line in text.splitlines() if line and line[0] != "#")
-    return {row[2]: _degrees(row[1]) for row in rows}
-
-
-def _degrees(written: str) -> tuple[float, float]:
-    """Return latitude and longitude written as +DDMM+DDDMM or +DDMMSS+DDDMMSS."""
-    match = re.fullmatch(r"([+-])(\d{2})(\d{2})(?:\d{2})?([+-])(\d{3})(\d{2})(?:\d{2})?", written)
-    if match is None:
-        return 0.0, 0.0
-    lat, lon = (int(match[i + 1]) + int(match[i + 2]) / 60 for i in (1, 4))
-    return (-lat if match[1] == "-" else lat), (-lon if match[4] == "-" else lon)
-
-
-def zone_place(timezone: str) -> tuple[float, float] | None:
-    """Return latitude and longitude of the city a time zone is named for, or None.
-
-    From the public table zone.tab of the time zone data.
-    """
-    return _zone_places().get(timezone)

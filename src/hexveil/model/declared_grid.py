@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.model.areas import Area, HexagonList, Polygon
 from hexveil.model.cells import DAY, Cells, CellTable, Labels, OneCell
-from hexveil.model.public_metadata import FineBins, PublicMetadata, Unit, ValueLattice
+from hexveil.model.public_metadata import FineBins, Unit, ValueLattice
 
 __all__ = ["Area", "DeclaredGrid", "HexagonList", "Polygon"]
 MAX_GRID_CELLS = 2**22
@@ -258,49 +258,13 @@ class DeclaredFacts:
         return self.grid.table
 
 
-Facts = TypeVar("Facts", PublicMetadata, DeclaredFacts)
-"""Facts of one value column, by privacy model."""
-
-
-class FactsByColumn(Generic[Facts]):
-    """Facts of each value column, and the facts they have in common.
+@dataclass(frozen=True, eq=False)
+class ColumnFacts:
+    """Facts of each value column, the numbers of their units, and what columns have in common.
 
     Attributes
     ----------
     columns : mapping of str to PublicMetadata or DeclaredFacts
-        By the column's name, in the order in which the columns were named.
-    """
-
-    columns: Mapping[str, Facts]
-
-    @property
-    def leading(self) -> Facts:
-        """Facts of the first column, for all that columns have in common."""
-        return next(iter(self.columns.values()))
-
-    @property
-    def privacy_unit(self) -> Unit:
-        """Privacy unit of all columns."""
-        return self.leading.privacy_unit
-
-    @property
-    def id_space(self) -> str:
-        """Name of the id space of all columns."""
-        return self.leading.id_space
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """Request of the first column; clocks and selection are common to all."""
-        return self.leading.identity
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnFacts(FactsByColumn[PublicMetadata]):
-    """Public facts of each value column, and the numbers of their units.
-
-    Attributes
-    ----------
-    columns : mapping of str to PublicMetadata
         By the column's name, in the order in which the columns were named.
     units : mapping of str to ndarray of int64, shape (n_users of the column,)
         Number of each of a column's units among those of all columns.
@@ -308,29 +272,37 @@ class ColumnFacts(FactsByColumn[PublicMetadata]):
         Units with a usable value in some column.
     """
 
-    columns: Mapping[str, PublicMetadata]
+    columns: Mapping[str, Any]
     units: Mapping[str, Ints]
     n_units: int
 
+    @property
+    def leading(self) -> Any:  # noqa: ANN401  facts of either model
+        """Facts of the first column, for all that columns have in common."""
+        return next(iter(self.columns.values()))
 
-@dataclass(frozen=True, eq=False)
-class DeclaredColumns(FactsByColumn[DeclaredFacts]):
+    @property
+    def privacy_unit(self) -> Unit:
+        """Privacy unit of all columns."""
+        unit: Unit = self.leading.privacy_unit
+        return unit
+
+    @property
+    def id_space(self) -> str:
+        """Name of the id space of all columns."""
+        return str(self.leading.id_space)
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Request of the first column; clocks and selection are common to all."""
+        return dict(self.leading.identity)
+
+
+class DeclaredColumns(ColumnFacts):
     """Declared facts of each value column under private presence; no record decided them.
 
-    Attributes
-    ----------
-    columns : mapping of str to DeclaredFacts
-        By the column's name, in the order in which the columns were named.
+    Losses have one entry, that of any unit, present or not.
     """
 
-    columns: Mapping[str, DeclaredFacts]
-
-    @property
-    def units(self) -> Mapping[str, Ints]:
-        """Number of each column's one entry of losses, that of any unit, in the release."""
-        return dict.fromkeys(self.columns, np.zeros(1, dtype=np.int64))
-
-    @property
-    def n_units(self) -> int:
-        """Entries of losses: one, of any unit, present or not."""
-        return 1
+    def __init__(self, columns: Mapping[str, DeclaredFacts]) -> None:
+        super().__init__(columns, dict.fromkeys(columns, np.zeros(1, dtype=np.int64)), 1)

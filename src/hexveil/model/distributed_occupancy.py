@@ -53,12 +53,6 @@ class DistributedOccupancy(Occupancy):
     is_local: ClassVar[bool] = False
     remedy: str = "read with more memory where the machine has it"
 
-    def __repr__(self) -> str:
-        return (
-            f"DistributedOccupancy(n_cells={self.n_cells}, n_users={self.n_users}, "
-            f"n_pairs={self.n_pairs})"
-        )
-
     def local(self) -> NoReturn:
         """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
         raise InputError(

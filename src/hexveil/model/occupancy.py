@@ -235,8 +235,12 @@ class Occupancy:
         """Return each cell's k-th largest count of a user; 0 where it has fewer than k users."""
         return self.map_cells(partial(Pairs.kth_largest, k=k))
 
+    def __repr__(self) -> str:
+        name = type(self).__name__.removeprefix("Local")
+        return f"{name}(n_cells={self.n_cells}, n_users={self.n_users}, n_pairs={self.n_pairs})"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class LocalOccupancy(ReadOnlyArrays, Pairs, Occupancy):
     """Counts of records per (cell, user) pair, sorted by cell, then user.
 
@@ -274,9 +278,6 @@ class LocalOccupancy(ReadOnlyArrays, Pairs, Occupancy):
             # Checked copies, fixed: losses that are booked are computed from them more than once.
             object.__setattr__(self, name, array)
 
-    def __repr__(self) -> str:
-        return f"Occupancy(n_cells={self.n_cells}, n_users={self.n_users}, n_pairs={self.n_pairs})"
-
     @classmethod
     def from_dense(cls, counts: ArrayLike) -> Self:
         """Build from a table of counts, users down and cells across, 0 where a user never was.
@@ -301,9 +302,9 @@ class LocalOccupancy(ReadOnlyArrays, Pairs, Occupancy):
         # lexsort takes its last key first.
         order = np.lexsort((users, cells))
         cells, users, counts = cells[order], users[order], counts[order]
-        new = np.ones(cells.size, dtype=bool)
-        new[1:] = (np.diff(cells) != 0) | (np.diff(users) != 0)
-        begin = np.flatnonzero(new)
+        begin = np.flatnonzero(
+            (np.diff(cells, prepend=cells[:1] - 1) != 0) | (np.diff(users, prepend=users[:1]) != 0)
+        )
         total = np.add.reduceat(counts, begin)
         n_cells, n_users = (int(a.max()) + 1 if a.size else 0 for a in (cells, users))
         return cls(cells[begin], users[begin], total, n_cells, n_users)

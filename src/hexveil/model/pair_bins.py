@@ -58,7 +58,8 @@ class PairBins:
         # Most rows come in order, none twice: then nothing is moved.
         if (key[1:] > key[:-1]).all():
             return cls(pair, fine_bin, count)
-        order, key = sort_numbers(key)
+        order = np.argsort(key)
+        key = key[order]
         begin = np.flatnonzero(np.diff(key, prepend=-1))
         pairs, bins = np.divmod(key[begin], width)
         return cls(pairs, bins, np.add.reduceat(count[order], begin))
@@ -95,17 +96,3 @@ class PairBins:
 def _within(numbers: Ints, end: int) -> bool:
     """Return whether all numbers are from 0 to below an end."""
     return bool(numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < end)
-
-
-def sort_numbers(key: Ints) -> tuple[Ints, Ints]:
-    """Return the sorting order of non-negative keys, and the sorted keys.
-
-    Key and position are sorted as one number where they fit: sooner than by position alone.
-    """
-    bits = int(key.size).bit_length()
-    # Key and position together must stay below the sign bit.
-    if int(key.max(initial=0)) >= 1 << (63 - bits):
-        order = np.argsort(key)
-        return order, key[order]
-    packed = np.sort((key << bits) | np.arange(key.size))
-    return packed & ((1 << bits) - 1), packed >> bits

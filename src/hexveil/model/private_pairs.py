@@ -75,8 +75,7 @@ class PrivatePairs:
         inside = np.flatnonzero((cells >= 0) & (counts > 0))
         inside = inside[np.lexsort((cells[inside], units[inside]))]
         cells, units = cells[inside], units[inside]
-        is_new = np.ones(cells.size, dtype=bool)
-        is_new[1:] = (np.diff(cells) != 0) | (np.diff(units) != 0)
+        is_new = (np.diff(cells, prepend=-1) != 0) | (np.diff(units, prepend=units[:1]) != 0)
         pair = np.flatnonzero(is_new)
         # As doubles: a sum of huge counts loses digits, where whole numbers would wrap around.
         summed = [_sums(array[inside].astype(np.float64), pair) for array in (counts, totals)]

@@ -173,7 +173,7 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         targets = _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = clip_user(occupancy, width, cell_loss, error="separate", targets=targets)
+        suppression = clip_user(occupancy, width, cell_loss, error="separate", bound=targets)
         allocation = allocate_independently(
             occupancy, span, request, cell_loss, suppression.suppressed
         )

@@ -108,7 +108,6 @@ def _environment(escape: Callable[[str], str] | None, language: str) -> jinja2.E
         "counted": _counted,
         "percent": lambda share: f"{float(to_fraction(share, 'a share')):.0%}",
         "rounded_up": format_rounded_up,
-        "roughly": format_roughly,
         "with_unit": with_unit,
     }
     return templates
@@ -167,17 +166,6 @@ def squared(unit: str) -> str:
 def with_unit(number: str, unit: str) -> str:
     """Return number and unit, kept on one line."""
     return f"{number}\u00a0{unit}" if unit else number
-
-
-def format_roughly(number: float) -> str:
-    """Return a positive number with two significant digits, without exponent below a million.
-
-    Examples
-    --------
-    >>> format_roughly(0.9876), format_roughly(128.4)
-    ('0.99', '130')
-    """
-    return f"{float(f'{number:.2g}'):g}"
 
 
 def format_rounded_up(number: float | str, digits: int = 3) -> str:

@@ -29,12 +29,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_down, round_up
 from hexveil.mechanisms.contract import DrawnRow
 from hexveil.mechanisms.private_quantile import ROUND_UP, selection_scale
-from hexveil.mechanisms.sensitivity_report import (
-    LaplaceNoise,
-    NoiseRequest,
-    NoisyMax,
-    Separate,
-)
+from hexveil.mechanisms.sensitivity_report import LaplaceNoise, NoiseRequest, NoisyMax, Separate
 from hexveil.mechanisms.single_cell.clipped_user_sums import check_int64, weighted_share
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums, Scores, Values
 

@@ -12,7 +12,6 @@ from hexveil import Occupancy
 from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.looks.pooled_means import (
-    PooledChoice,
     PooledMeans,
     choose_first_range,
     usual_range,
@@ -75,17 +74,6 @@ def test_no_neighbour_moves_more_than_its_votes(drawn):
     assert moved <= report.by[np.isin(report.user, moved_user)].sum()
     (request,) = stage.noise(Outputs())
     assert 0.99 <= report.loss_lower_bound(request, occupancy.n_users).max() <= 1
-
-
-@pytest.mark.parametrize(
-    ("ends", "row"), [((3.2, 3.9), [3, 4]), ((-2.0, -1.0), [0, 1]), ((10.0, 14.0), [9, 10])]
-)
-def test_decisions_are_whole_and_have_a_width(ends, row):
-    """Ranges are rounded outward; nothing is empty or off the bounds."""
-    law = PooledLaw.of(np.array([0.0, 5.0, 10.0]), np.array([1.0, 0.0]), Laplace(1e-9))
-    found = PooledChoice.of(law, *ends, 10)
-    assert found.row.tolist()[:3] == [*row, 2]
-    assert min(found.below, found.above) >= 1
 
 
 TOP = 64

@@ -24,6 +24,7 @@ from hexveil.mechanisms.distribution.binned_stage import (
     BinnedSums,
     PricedColumn,
     PricedWeights,
+    ScoredSums,
     apportion,
     cell_bins,
     check_room,
@@ -150,7 +151,7 @@ def half_charged(name, n_bins, weights, place, law):
     """Return a twin that charges a unit as if it came or went: M in place of 2 M."""
     stage = cell_bins(name, n_bins, weights, place, law)
     half = replace(weights, divisor=2 * weights.divisor)
-    return replace(stage, report=replace(stage.report, weights=half))
+    return replace(stage, report=replace(stage.report, moves=half.moves(law)))
 
 
 def weights_of(weight):
@@ -237,9 +238,9 @@ def test_scores_are_sums_within_their_bounds():
     """A pair's sum of scores is that of its records; their number times the grain at most."""
     sums = data_set([2, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 1], [0, 0, 0, 1])
     scores = GRAIN * np.array([0, 1, 1, 1])
-    totals = sums.scored(scores).map_cells(OCCUPANCY, lambda _, scored: scored.total)
+    totals = ScoredSums(sums, scores).map_cells(OCCUPANCY, lambda _, scored: scored.total)
     assert totals.tolist() == [[0, GRAIN, 2 * GRAIN, GRAIN]]
-    assert repr(sums) == "BinnedSums(shape=(1, 4))"
+    assert repr(sums) == "BinnedSums(private)"
 
 
 def test_so_many_records_are_refused():

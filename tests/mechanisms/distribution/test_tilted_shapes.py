@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.accounting.noise_law import LAPLACE, Laplace
+from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape, ShapeBins
-from hexveil.mechanisms.distribution.shape_statistics import AskedPoints, pooled_ranks
+from hexveil.mechanisms.distribution.shape_statistics import pooled_ranks
 from hexveil.mechanisms.distribution.tilt_estimation import (
     fit_bins,
     fit_cells,
@@ -46,28 +46,6 @@ def test_tilts_are_solved_for_ranks_and_means():
     values = np.linspace(0.05, 0.95, 6)
     means = np.array([0.1, 0.4, 0.6, 0.9])
     assert np.allclose(tilt_to_means(found, values, means) @ values, means, atol=1e-6)
-
-
-@pytest.mark.parametrize("levels", [(), (0.5,), (0.01, 0.3, 0.85, 0.999)])
-@pytest.mark.parametrize("thresholds", [(), (0, 3), (2,)])
-def test_ranks_count_the_points_below_a_record(levels, thresholds):
-    """Of records spread evenly within bins; their mean is that of the shares above the points."""
-    above = np.array([np.arange(6) > edge for edge in thresholds], dtype=bool).reshape(-1, 6)
-    points = AskedPoints(np.array(levels), above)
-    ranks, place = points.ranks(SHARES), (np.arange(100_000) + 0.5) / 100_000
-    own = np.searchsorted(np.cumsum(SHARES), place)
-    counted = [
-        place / 2,
-        *(place > level for level in levels),
-        *(own > edge for edge in thresholds),
-    ]
-    weight = len(counted) - 0.5
-    mean = np.bincount(own, np.sum(counted, axis=0)) / np.bincount(own) / weight
-    assert np.allclose(ranks, mean, atol=1e-4)
-    assert (np.diff(ranks) > 0).all()
-    assert 0 < ranks[0] < ranks[-1] < 1
-    shares = [0.25, *(1 - level for level in levels), *(above @ SHARES)]
-    assert ranks @ SHARES == pytest.approx(np.sum(shares) / weight)
 
 
 def test_bins_without_noise_are_fitted():
@@ -119,7 +97,7 @@ def test_a_shape_is_positive_and_adds_up(epsilon):
         rows = {WIDE: rng.integers(-size, size + 1, (1, plan.next_stage(Outputs()).entries))}
         if plan.bins.n_narrow:
             rows[NARROW] = rng.integers(-size, size + 1, (1, 20))
-        shares = plan.shares(Outputs(rows))
+        shares = plan.bins.shares(Outputs(rows))
         assert (shares > 0).all()
         assert shares.sum() == pytest.approx(1.0)
 
@@ -138,19 +116,6 @@ def request_of(units, epsilon=2, n_cells=4):
     grid = DeclaredGrid.of_labels(Labels("route"), names)
     fleet = FleetDeclaration(units)
     return PresenceRequest(grid, LATTICE, fleet, epsilon, terms=TERMS, bins=BINS)
-
-
-@pytest.mark.parametrize("n_terms", [1, 2, 5, 9])
-def test_the_law_of_the_noise_of_a_cell(n_terms):
-    """The tail is that of so many Laplace numbers, and quantiles invert it."""
-    drawn = np.random.default_rng(4).laplace(size=(100_000, n_terms)).sum(axis=1)
-    points = np.array([-2.0, 0.0, 1.0, 4.0, 8.0])
-    seen = (drawn[:, None] > points).mean(axis=0)
-    # Six standard deviations of a share of 100,000, under a fixed seed.
-    assert LAPLACE.total_tails(n_terms, points) == pytest.approx(seen, abs=0.0095)
-    for tail in (0.4, 0.025, 1e-6):
-        found = LAPLACE.total_quantile(n_terms, tail)
-        assert LAPLACE.total_tails(n_terms, np.array([found]))[0] == pytest.approx(tail, rel=1e-6)
 
 
 def test_intervals_of_weights_hold_where_a_cell_is_seen():

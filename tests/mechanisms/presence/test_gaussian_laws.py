@@ -294,6 +294,3 @@ def test_tails_bound_those_of_discrete_noise(deviation):
         assert cells * both[at - 4 :].sum() > false
     quantile = noise.quantile(0.025)
     assert mass[k >= quantile].sum() <= 0.025 < mass[k >= quantile - 3].sum()
-
-
-# ---- whole maps ----

@@ -7,14 +7,13 @@ With HEXVEIL_ATTACK=1 every form is tried with all records and openings of cells
 # ruff: noqa: ARG005  a fault may have no use for the sound code
 
 import itertools
-import os
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from examples import some
+from examples import LONG, some
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import NoisyTotals
@@ -25,7 +24,6 @@ from hexveil.mechanisms.presence.presence_allocation import ONE_SHOT, MapForm, P
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from presence_laws import EDGES, BinnedWorld, ExactPresenceLoss, PresenceWorld
 
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 EPSILON, SPAN = Fraction(2), 2
 NOBODY = ()
 TWO_UNITS = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))

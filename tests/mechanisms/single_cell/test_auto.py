@@ -22,16 +22,6 @@ def test_the_best_prediction_is_chosen():
         assert found[0].mae == min(p.mae for p in found if p.trials == found[0].trials)
 
 
-def test_ties_go_to_the_first_candidate():
-    """Two ways to write one plan are predicted alike, and the one named first is taken."""
-    cap = hv.theory.median_cap(COUNTS)
-    twins = [hv.mechanisms.ArrayAveraging(cap="median"), hv.mechanisms.ArrayAveraging(cap=cap)]
-    for pair in (twins, twins[::-1]):
-        plan = hv.mechanisms.Auto(candidates=pair).plan(COUNTS, bounds=BOUNDS, epsilon=1)
-        assert plan.chosen == pair[0]
-        assert len({p.mae for p in plan.predictions.values()}) == 1
-
-
 def test_the_prior_decides():
     """Clipping to the middle is right for values in the middle, from above for low ones."""
     pair = [hv.mechanisms.OptimalClipping(), hv.mechanisms.AKMV("0.25")]

@@ -259,10 +259,20 @@ def test_maps_are_rolled_up(maps):
     assert row["cells"] == len(cells)
     assert row["weight"] == pytest.approx(weights.sum())
     assert row["mean_low"] <= SPEEDS["before"] <= row["mean_high"]
+    # Of clipping, which does not average out.
+    assert row["mean_bias"] > 0.5
     assert made.statement["closed_cells"] == len(first) - len(cells)
     assert "fingerprint" not in made.statement["grid"]
     parents = hv.roll_up(maps[STATISTICS][0], resolution=4, statistic="share<40")
     assert set(parents.table.column_names) >= {"share_below_40", "share_below_40_low", "weight"}
+    # Errors of shares are averaged in full.
+    shares = [row for row in maps[STATISTICS][0] if row["is_open"]]
+    coarse = hv.roll_up(maps[STATISTICS][0], resolution="all", statistic="share<40")
+    (row,) = coarse.table.to_pylist()
+    weights = [one["weight_noisy"] for one in shares]
+    assert row["share_below_40_low"] <= 1e-9 + np.average(
+        [one["share_below_40_low"] for one in shares], weights=weights
+    )
     alone = hv.roll_up(maps["users"][0], resolution=3)
     open_units = [one["users"] for one in maps["users"][0] if one["is_open"]]
     assert sum(alone.table["users"].to_pylist()) == pytest.approx(sum(open_units))

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,19 +14,19 @@ import hexveil as hv
 from hexveil.accounting.promise import PARTS
 from hexveil.base.errors import InputError
 from hexveil.cli import main
-from hexveil.cli.commands.publish_command import publish_run, run_of_day
-from hexveil.cli.planned_release import plan_release
-from hexveil.config import load
+from hexveil.cli.commands.publish_command import publish_run
 from hexveil.learning.remembering import estimate_day, remember
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
 from hexveil.publishing import receipt
-from hexveil.publishing.archive.archive import open_archive
-from hexveil.publishing.memory.stored_day import FILE, forecast_of, from_bytes, read_earlier
+from hexveil.publishing.memory.stored_day import FILE, forecast_of, from_bytes
 from hexveil.publishing.verification.verify import find_problems
 from presence_laws import ExactPresenceLoss, PresenceWorld
 from publishing.memory.test_remembering_archive import (
+    check_values_enter_by_releases_alone,
+    component,
     contents,
+    earlier,
     enter_copy,
     folders,
     forge,
@@ -88,32 +87,22 @@ def published(city, tmp_path, monkeypatch):
     return Path("maps/cars")
 
 
-def opened(folder):
-    """Return manifest and table of a folder, and the release as a recipient reads it."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    table = pq.read_table(folder / "cells.parquet")
-    return (
-        manifest["components"][0],
-        table,
-        read_earlier(manifest, table, (folder / FILE).read_bytes()),
-    )
-
-
 def test_folders_verify_and_are_all_that_averages_are_made_of(published):
     """A recipient computes forecasts and averages from the three folders alone, and agrees."""
     places = folders(published)
     assert [find_problems(folder) for folder in places] == [()] * 3
-    made = [opened(folder) for folder in places]
-    stated, table, last = made[-1]
-    digests = [one.sha256 for _, _, one in made[:-1]]
+    first, _, stated = map(component, places)
+    releases = [earlier(folder) for folder in places]
+    table, last = pq.read_table(places[-1] / "cells.parquet"), releases[-1]
+    digests = [one.sha256 for one in releases[:-1]]
     assert stated["plan"]["form"] == "remembered"
     assert stated["plan"]["history"] == digests
     assert [one["stage"] for one in stated["plan"]["stages"]] == ["fine map"]
-    assert made[0][0]["plan"]["form"] == "three stages"
-    assert "mean_today" not in made[0][1].column_names
+    assert first["plan"]["form"] == "three stages"
+    assert "mean_today" not in hv.load(places[0]).columns
     is_open = np.array(table["is_open"].to_pylist())
     assert last.published.slot.size == is_open.sum() < is_open.size
-    given = remember([one.published for _, _, one in made], made[1][2].deviations)
+    given = remember([one.published for one in releases], releases[1].deviations)
     rows = from_bytes((places[-1] / FILE).read_bytes(), len(table))[is_open]
     assert given.forecast.mean == pytest.approx(forecast_of(rows).mean, rel=1e-6)
     estimates = estimate_day(last.published, given.forecast)
@@ -140,29 +129,18 @@ def test_a_restored_day_has_the_same_numbers(published):
     again = contents(places[-1])
     # Of the records no name of a file is known then, which the manifest states.
     assert {k for k in whole if again[k] != whole[k]} <= {"manifest.json", receipt.NAME}
-    assert (
-        opened(places[-1])[0]["memory"]
-        == json.loads(whole["manifest.json"])["components"][0]["memory"]
-    )
+    stated = json.loads(whole["manifest.json"])["components"][0]
+    assert component(places[-1])["memory"] == stated["memory"]
 
 
 def test_records_of_earlier_days_enter_through_their_releases_alone(published):
     """With other values on all days the last day's request and plan are the same."""
-    place, run = open_archive("maps", "cars"), run_of_day(load("run.toml", {}), DAYS[2])
-    plans = []
-    for factor in (1.0, 0.5):
-        table = pq.read_table("cars.parquet")
-        at = table.column_names.index("speed")
-        pq.write_table(
-            table.set_column(at, "speed", pc.multiply(table["speed"], factor)), "cars.parquet"
-        )
-        planned = plan_release(run, history=place.history(DAYS[2]))
-        window = planned.plan.single.request.mean_allocation().window
-        plans.append(
-            (planned.request("cars"), *(one.tolist() for one in (window.low, window.prices)))
-        )
-    assert plans[0] == plans[1]
-    assert plans[0][0] == place.current(DAYS[2]).request
+
+    def stated(plan):
+        window = plan.single.request.mean_allocation().window
+        return window.low.tolist(), window.prices.tolist()
+
+    check_values_enter_by_releases_alone("maps", "cars", stated=stated)
 
 
 def test_without_history_each_day_stands_alone(published):

@@ -30,7 +30,6 @@ from hexveil.publishing.memory.stored_day import (
     ROW,
     forecast_of,
     from_bytes,
-    memory_of,
     read_earlier,
     to_bytes,
 )
@@ -125,6 +124,11 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def component(folder):
+    """Return the statements of a folder."""
+    return json.loads((folder / "manifest.json").read_text())["components"][0]
+
+
 def earlier(folder):
     """Return a release as a recipient reads it from its folder."""
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -138,13 +142,13 @@ def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
     places = folders(published)
     assert [find_problems(folder) for folder in places] == [()] * 3
     releases = [earlier(folder) for folder in places]
-    last = json.loads((places[-1] / "manifest.json").read_text())
-    assert memory_of(last)["releases"] == [one.identity() for one in releases[:-1]]
+    memory = component(places[-1])["memory"]
+    assert memory["releases"] == [one.identity() for one in releases[:-1]]
     table = pq.read_table(places[-1] / "cells.parquet")
     given = remember([one.published for one in releases], releases[1].deviations)
     rows = from_bytes((places[-1] / FILE).read_bytes(), len(table))
     assert given.forecast.mean == pytest.approx(forecast_of(rows).mean, rel=1e-6)
-    assert Deviations(**memory_of(last)["deviations"]) == given.deviations
+    assert Deviations(**memory["deviations"]) == given.deviations
     estimates = estimate_day(releases[-1].published, given.forecast)
     width = estimates.high - estimates.low
     alone = table["mean_today_high"].to_numpy() - table["mean_today_low"].to_numpy()
@@ -160,19 +164,16 @@ def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
 
 def test_ranges_follow_from_the_second_day_on(published):
     """The first day pays for a range; later ones take those of a forecast, and name its days."""
-    manifests = [json.loads((one / "manifest.json").read_text()) for one in folders(published)]
-    components = [one["components"][0]["plan"] for one in manifests]
-    steps = [[step["step"] for step in one["privacy_steps"]] for one in components]
+    stated = [component(folder) for folder in folders(published)]
+    plans = [one["plan"] for one in stated]
+    steps = [[step["step"] for step in one["privacy_steps"]] for one in plans]
     assert steps[0] != ["cells"]
     assert steps[1] == steps[2] == ["cells"]
-    assert components[2]["privacy_steps"][0]["remembered"] == 2
-    assert components[2]["request"]["history"] == [
-        one["sha256"] for one in memory_of(manifests[2])["releases"]
-    ]
-    assert "history" not in components[0]["request"]
-    ranges = [
-        cell["noised"][0]["clipping_range"] for cell in manifests[2]["components"][0]["cells"]
-    ]
+    assert plans[2]["privacy_steps"][0]["remembered"] == 2
+    digests = [one["sha256"] for one in stated[2]["memory"]["releases"]]
+    assert plans[2]["request"]["history"] == digests
+    assert "history" not in plans[0]["request"]
+    ranges = [cell["noised"][0]["clipping_range"] for cell in stated[2]["cells"]]
     assert len({(one["lower"], one["upper"]) for one in ranges}) == len(ranges)
 
 
@@ -188,7 +189,7 @@ def test_a_recipient_computes_the_ranges_again(published):
     where = last.day, last.place, last.slot
     blank = blank_day(where, (0.0, 65.0), users, rows["share_squares"].astype(float))
     forecast = forecast_day([one.published for one in releases[:2]], blank, releases[1].deviations)
-    stated = json.loads((places[2] / "manifest.json").read_text())["components"][0]
+    stated = component(places[2])
     ranges = [cell["noised"][0]["clipping_range"] for cell in stated["cells"]]
     middles = np.array([(one["lower"] + one["upper"]) / 2 for one in ranges])
     inside = np.array([one["lower"] > 0 and one["upper"] < 65 for one in ranges])
@@ -226,8 +227,8 @@ def test_a_late_day_remembers_earlier_days_alone(published):
     places = folders(published)
     shutil.rmtree(published / DAYS[1])
     assert publish_run("run.toml", DAYS[1])[0].state == "published"
-    again = json.loads((places[1] / "manifest.json").read_text())
-    assert [one["day"] for one in memory_of(again)["releases"]] == [DAYS[0]]
+    releases = component(places[1])["memory"]["releases"]
+    assert [one["day"] for one in releases] == [DAYS[0]]
 
 
 def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch):
@@ -244,23 +245,27 @@ def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch)
     assert "mean_today" not in hv.load(folder).columns
 
 
-def test_values_of_earlier_days_enter_through_their_releases_alone(published, monkeypatch):
-    """With other values on all days, the last day's request and plan are the same to the last bit.
+def check_values_enter_by_releases_alone(archive, name, run="run.toml", stated=encode):
+    """Assert that other values on all days leave the last day's request and plan to the last bit.
 
     The folders of the first days stand; the records say something else.
     """
-    place = open_archive("maps", "buses")
-    run = run_of_day(load("run.toml", {}), DAYS[2])
-    plans = []
+    place, asked, plans = open_archive(archive, name), run_of_day(load(run, {}), DAYS[2]), []
+    (source,) = asked.source
     for factor in (1.0, 0.5):
-        table = pq.read_table("city.parquet")
+        table = pq.read_table(source)
         at = table.column_names.index("speed")
         speed = pc.multiply(table["speed"], factor).cast(table.schema.field("speed").type)
-        pq.write_table(table.set_column(at, "speed", speed), "city.parquet")
-        planned = plan_release(run, history=place.history(DAYS[2]))
-        plans.append((planned.request("buses"), encode(planned.plan)))
+        pq.write_table(table.set_column(at, "speed", speed), source)
+        planned = plan_release(asked, history=place.history(DAYS[2]))
+        plans.append((planned.request(name), stated(planned.plan)))
     assert plans[0] == plans[1]
     assert plans[0][0] == place.current(DAYS[2]).request
+
+
+def test_values_of_earlier_days_enter_through_their_releases_alone(published):
+    """With other values on all days, the last day's request and plan are the same."""
+    check_values_enter_by_releases_alone("maps", "buses")
 
 
 def test_days_are_rolled_up(published, capsys):
@@ -313,14 +318,19 @@ def test_errors_of_days_to_come_are_predicted(published, capsys):
 
 
 def forge(folder, change):
-    """Change the rows of a folder's memory, and its receipt to match."""
+    """Change the rows of a folder's memory."""
     rows = from_bytes((folder / FILE).read_bytes(), len(pq.read_table(folder / "cells.parquet")))
     change(rows)
-    (folder / FILE).write_bytes(to_bytes(rows))
-    receipt_file = folder / receipt.NAME
-    content = json.loads(receipt_file.read_text())
-    content["files"][FILE] = receipt.file_digest(folder / FILE)
-    receipt_file.write_text(json.dumps(content))
+    rewrite(folder / FILE, to_bytes(rows))
+
+
+def rewrite(path, content):
+    """Write other content to a file of a folder, and its receipt to match."""
+    path.write_bytes(content)
+    receipt_file = path.with_name(receipt.NAME)
+    stated = json.loads(receipt_file.read_text())
+    stated["files"][path.name] = receipt.file_digest(path)
+    receipt_file.write_text(json.dumps(stated))
 
 
 def raise_forecast(rows):

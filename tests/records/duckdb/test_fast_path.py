@@ -137,13 +137,6 @@ def test_sorted_labels_are_grouped(columns, rule, parts):
     assert int(found[0].columns["place"][-1]) + 1 >= grouped.occupancy.n_cells
 
 
-def test_few_records_are_grouped():
-    """Below the size where sorting pays."""
-    with sorting(fewest=10**9) as found:
-        read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
-    assert found == [None]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("why", ["pairs", "bits", "hexagons", "no time"])
 def test_what_does_not_fit_is_grouped(why, monkeypatch):
@@ -197,11 +190,3 @@ def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeyp
     monkeypatch.setattr(fast_path, "_layout", patched)
     with sorting(), pytest.raises(InputError, match="changed while they were read"):
         read_table(given, Cells(7, "1h", WARSAW), rule)
-
-
-def test_pairs_are_private():
-    """Nothing of the pairs is in what is printed."""
-    with sorting() as found:
-        read_table(table(), Cells(7, None), {"repeats": "keep", "min_users": 1})
-    assert "bus" not in repr(found[0])
-    assert "array" not in repr(found[0])

@@ -9,11 +9,7 @@ import hexveil as hv
 from hexveil import theory
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil_research.papers import itms
-from hexveil_research.papers.exponential_mechanism import (
-    PrintedChoice,
-    choose_exponential,
-    exponential_law,
-)
+from hexveil_research.papers.exponential_mechanism import PrintedChoice, exponential_law
 
 
 @pytest.mark.slow
@@ -29,32 +25,7 @@ def test_every_published_fact_holds_for_any_seed(seed):
     assert astuple(itms.facts(m)) == (217, 417, 1, 17166, 46, 160, 164)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.5])
-def test_mixed_speeds_have_the_published_mean_and_variance(share):
-    """Whatever part of the variance lies between users; every speed is within the bounds."""
-    m = itms.counts()
-    speeds = itms.mixed_speeds(m, 1, share)
-    assert speeds.mean() == pytest.approx(20.66769, abs=1e-4)
-    assert speeds.var() == pytest.approx(115.135, abs=1e-3)
-    assert (speeds.min() >= 0, speeds.max() <= 65) == (True, True)
-    means = itms.mixed_means(m, 1, share)
-    assert means @ m == pytest.approx(speeds.sum())
-    assert means[0] == pytest.approx(speeds[: m[0]].mean())
-
-
 # ---- The exponential mechanism of the figures: its law, and that choices follow it ----
-
-
-COSTS, SIZES = np.array([[0, 1, 3, 0]]), np.array([[2, 1, 4, 0]])
-
-
-@pytest.mark.parametrize("rows", [1, 40_000])
-def test_choices_follow_the_law(rows):
-    """One row for all trials, or a row each: the same chances."""
-    costs, sizes = np.repeat(COSTS, rows, axis=0), np.repeat(SIZES, rows, axis=0)
-    chosen = choose_exponential(costs, sizes, 2.0, np.random.default_rng(1), 40_000)
-    found = np.bincount(chosen, minlength=4) / chosen.size
-    assert found == pytest.approx(exponential_law(COSTS, SIZES, 2.0)[0], abs=0.012)
 
 
 def test_a_mechanism_with_the_printed_choice_follows_its_law():

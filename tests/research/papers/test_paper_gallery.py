@@ -1,22 +1,20 @@
 """The committed gallery of the papers' figures: whole, small, and what this code draws."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
+from examples import LONG
 from hexveil_research.papers import claim_tally, study_folders
 from hexveil_research.papers.comp import runs
 from hexveil_research.papers.gallery import gallery_words, paper_gallery
 from hexveil_research.papers.study import Claim, Outcome, Setting, Study
+from source_trees import DOCS
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
 FIGURES = json.loads((DOCS / paper_gallery.DATA).read_text("utf-8"))
 CLAIMS = DOCS / paper_gallery.CLAIMS
 ROWS = paper_gallery.read_claims(CLAIMS)
 STUDIES = {study.name: study for study in paper_gallery.studies()}
-LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 SIMULATED_LONG = (
     "iot:fig1", "iot:fig2", "iot:fig3", "iot:fig4", "rw:fig1", "rw:fig2", "wc:fig1", "wc:fig3",
     "comp:fig3", "comp:fig4", "comp:fig5", "comp:fig6", "comp:fig7", "comp:fig8",

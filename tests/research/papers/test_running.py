@@ -2,22 +2,18 @@
 
 import re
 
-import pytest
-
 from hexveil_research.papers import catalogue, running, study_folders
 from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 
 FIGURES = {"iot": 5, "rw": 2, "comp": 8, "wc": 3}
 
 
-def study(name, calls, error=None, seconds=1.0):
-    """Return a study that writes down that it was made, or fails."""
+def study(name, calls, seconds=1.0):
+    """Return a study that writes down that it was made."""
 
     def make(setting):
         calls.append(name)
         setting.tell(0.5)
-        if error is not None:
-            raise error
         return Outcome((), (Claim("WC", "here", "it is so", "seen", holds=True),))
 
     return Study(name, "WC", "A study", make, seconds=seconds)
@@ -51,15 +47,3 @@ def test_what_is_made_is_kept(tmp_path, monkeypatch):
     assert [one.reused for one in again] == [True, True]
     assert len(calls) == 2
     assert (tmp_path / study_folders.CLAIMS).read_text().count("it is so") == 2
-
-
-def test_a_run_that_was_cut_off_goes_on(tmp_path, monkeypatch):
-    """What stood before the failure is not made again."""
-    calls = []
-    broken = [study("wc:a", calls, seconds=9), study("wc:b", calls, KeyboardInterrupt())]
-    with pytest.raises(KeyboardInterrupt):
-        run(broken, tmp_path, monkeypatch)
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["wc-a"]
-    found = run([broken[0], study("wc:b", calls)], tmp_path, monkeypatch)
-    assert [one.reused for one in found] == [True, False]
-    assert calls == ["wc:a", "wc:b", "wc:b"]

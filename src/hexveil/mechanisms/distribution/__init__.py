@@ -28,7 +28,7 @@ from hexveil.accounting.moves import Currency
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.contract import DONE, Stage, StagedPlan
-from hexveil.mechanisms.distribution.binned_stage import BinnedSums
+from hexveil.mechanisms.distribution.binned_stage import BinnedSums, ScoredSums
 from hexveil.mechanisms.sensitivity_report import NoiseRequest, SensitivityReport
 from hexveil.mechanisms.stage_data import Measured, Outputs, PrivateSums
 
@@ -48,9 +48,6 @@ class ColumnSums(PrivateSums):
     def __init__(self, columns: Mapping[str, PrivateSums]) -> None:
         super().__init__(np.zeros(0, dtype=np.int64))
         self.columns = columns
-
-    def __repr__(self) -> str:
-        return f"ColumnSums({', '.join(self.columns)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +76,7 @@ class RenumberedUnits(SensitivityReport):
 
 def spread_losses(losses: Floats, units: Ints, n_units: int) -> Floats:
     """Return losses of a column's units by their numbers in a release; 0 for all others."""
-    spread = np.zeros(n_units)
-    spread[units] = losses
-    return spread
+    return np.asarray(np.bincount(units, losses, n_units), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +111,6 @@ class Component:
         losses = self.plan.losses()
         return losses if self.units is None else spread_losses(losses, self.units, n_units)
 
-    def report(self, report: SensitivityReport) -> SensitivityReport:
-        """Return a sensitivity by the units of the release."""
-        return report if self.units is None else RenumberedUnits(report, self.units)
-
     def sums(self, sums: PrivateSums, earlier: Outputs) -> PrivateSums:
         """Return the sums that the component reads. PRIVATE."""
         if self.units is not None:
@@ -130,7 +121,7 @@ class Component:
             return sums
         if not isinstance(sums, BinnedSums):
             raise HexveilError("scores need records by bin, which these sums lack.")
-        return sums.scored(self.scores(earlier))
+        return ScoredSums(sums, self.scores(earlier))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,9 +146,10 @@ class ComponentStage:
         return self.stage.noise(self.component.outputs(earlier))
 
     def sensitivity(self, earlier: Outputs) -> tuple[SensitivityReport, ...]:
-        """Return the sensitivity of the stage."""
+        """Return the sensitivity of the stage, by the units of the release."""
+        units = self.component.units
         reports = self.stage.sensitivity(self.component.outputs(earlier))
-        return tuple(map(self.component.report, reports))
+        return reports if units is None else tuple(RenumberedUnits(one, units) for one in reports)
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Measured, ...]:
         """Return the integers of the stage. PRIVATE."""

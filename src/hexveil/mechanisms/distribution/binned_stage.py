@@ -46,14 +46,14 @@ from typing import Protocol
 
 import numpy as np
 
-from hexveil.accounting.moves import Currency, PairMoves, StatisticMoves, losses, squares
+from hexveil.accounting.moves import PairMoves, StatisticMoves, currency_of
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import HexveilError, InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
-from hexveil.mechanisms.sensitivity_report import SensitivityReport, Separate
+from hexveil.mechanisms.sensitivity_report import MappedMoves, Separate
 from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.occupancy import Occupancy, PairColumn, Pairs, WholeGroup
 from hexveil.model.pair_bins import PairBins, PairSums
@@ -104,14 +104,12 @@ class PricedWeights(ReadOnlyArrays):
 
     def losses(self, law: NoiseLaw) -> Floats:
         """Return each unit's loss under this noise, in ε or as a square of μ, rounded up."""
-        currency = losses if law.power == 1 else squares
-        return self.losses_at(currency, np.full(self.prices.size, law.scale), up=True)
+        return self.moves(law).per_user(currency_of(law), up=True)
 
-    def losses_at(self, currency: Currency, scales: Floats, *, up: bool) -> Floats:
-        """Return the same at a scale per cell, rounded up or down."""
-        # A unit moves the bins of a cell by its weight at each of two.
-        bins = (StatisticMoves(_moved, scales),) * 2
-        return PairMoves(self.occupancy, bins, self.column).per_user(currency, up=up)
+    def moves(self, law: NoiseLaw) -> PairMoves:
+        """Return that a unit moves the bins of a cell by its weight at each of two."""
+        scales = np.full(self.prices.size, law.scale)
+        return PairMoves(self.occupancy, (StatisticMoves(self.column.of, scales),) * 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,29 +133,6 @@ def _cell_totals(pairs: Pairs, *, weights: PricedColumn) -> Ints:
     return np.asarray(np.add.reduceat(weights.of(pairs), pairs.start[:-1]))
 
 
-@dataclass(frozen=True, eq=False)
-class PricedSensitivity(SensitivityReport, ReadOnlyArrays):
-    """Sensitivity of bins of cells: a pair moves the bins of its cell together by 2 w, √2 w in L2.
-
-    The numbers of `hexveil.mechanisms.distribution.binned_stage`, charged where the pairs are.
-
-    Attributes
-    ----------
-    weights : PricedWeights
-    n_bins : int
-        Bins of a cell; the scales of a request are theirs, cell by cell.
-    """
-
-    weights: PricedWeights
-    n_bins: int
-
-    def charge(self, scales: Floats, n_users: int, currency: Currency) -> Floats:  # noqa: ARG002
-        """Return each user's loss, rounded down: see `SensitivityReport`."""
-        # All bins of a cell have one scale; were one smaller, the loss would be at most that.
-        smallest = scales.reshape(-1, self.n_bins).min(axis=1)
-        return self.weights.losses_at(currency, smallest, up=False)
-
-
 def _priced(pairs: Pairs, prices: Ints) -> Ints:
     # At most 2^20 records of a pair count: no product leaves 64 bits.
     return np.asarray(np.minimum(pairs.n, PARTS) * prices[pairs.cell])
@@ -169,11 +144,6 @@ def _sizes(pairs: Pairs, *, prices: Ints, power: int) -> Ints:
         return pairs.sum_users(priced)
     squared = np.bincount(pairs.own_user, priced.astype(np.float64) ** 2, pairs.n_users)
     return np.ceil(np.sqrt(squared) * ENLARGED).astype(np.int64)
-
-
-def _moved(_: Pairs, weight: Ints | None) -> Ints:
-    assert weight is not None  # noqa: S101  bins of cells have weights
-    return weight
 
 
 def _cell_squares(pairs: Pairs, *, weights: PricedColumn) -> Floats:
@@ -220,17 +190,6 @@ class BinnedSums(PrivateSums):
             bins = PairBins(pairs.user[bins.pair], bins.bin, bins.count)
         return np.asarray(work(pairs, bins))
 
-    def scored(self, scores: Ints) -> PrivateSums:
-        """Return each pair's sum of public scores of fine bins. PRIVATE.
-
-        Scores are not negative. A pair of n records has a sum from 0 to n times the largest one, as
-        if the scores were values: every mechanism for means applies as it is.
-        """
-        return _ScoredSums(self, scores)
-
-    def __repr__(self) -> str:
-        return f"BinnedSums(shape={self.total.shape})"
-
 
 class BinBlocks(Protocol):
     """Blocks of pairs with their sums and their counts by bin. PRIVATE."""
@@ -263,12 +222,13 @@ class BinnedBlockSums(BinnedSums):
         """Apply a function to pairs and their counts by bin: see `BinnedSums.map_bins`. PRIVATE."""
         return np.asarray(self._store.map_bins(whole, work))
 
-    def __repr__(self) -> str:
-        return "BinnedBlockSums(blocks)"
 
+class ScoredSums(PrivateSums):
+    """Each pair's sum of public scores of fine bins, wherever the pairs are. PRIVATE.
 
-class _ScoredSums(PrivateSums):
-    """Sums of scores of pairs, wherever they are. PRIVATE."""
+    Scores are not negative. A pair of n records has a sum from 0 to n times the largest one, as
+    if the scores were values: every mechanism for means applies as it is.
+    """
 
     __slots__ = ("_scores", "_sums")
 
@@ -279,9 +239,6 @@ class _ScoredSums(PrivateSums):
         """Apply a function to all pairs and their sums of scores. PRIVATE."""
         scored = partial(_scored, work=work, scores=self._scores)
         return self._sums.map_bins(occupancy, "cells", scored)[None]
-
-    def __repr__(self) -> str:
-        return "ScoredSums(private)"
 
 
 # ---- stages ----
@@ -305,8 +262,7 @@ def apportion(group: Ints, place: Ints, count: Ints, weight: Ints) -> tuple[Ints
     """
     order = np.lexsort((place, group))
     group, place, count = group[order], place[order], count[order]
-    is_new = np.ones(group.size, dtype=bool)
-    is_new[1:] = (np.diff(group) != 0) | (np.diff(place) != 0)
+    is_new = (np.diff(group, prepend=-1) != 0) | (np.diff(place, prepend=-1) != 0)
     begin = np.flatnonzero(is_new)
     group, place = group[begin], place[begin]
     reached = np.cumsum(np.add.reduceat(count, begin)) if begin.size else count
@@ -350,7 +306,7 @@ def cell_bins(
         return _with_bins(sums).map_bins(weights.occupancy, "cells", work)
 
     n_noised = int(weights.prices.size * n_bins)
-    return NoisyTotals(name, n_noised, law, PricedSensitivity(weights, n_bins), total)
+    return NoisyTotals(name, n_noised, law, MappedMoves(weights.moves(law), bins=n_bins), total)
 
 
 def _with_bins(sums: PrivateSums) -> BinnedSums:
@@ -363,18 +319,16 @@ def _scored(
     pairs: Pairs, bins: PairBins, *, work: Callable[[Pairs, PairSums], Ints], scores: Ints
 ) -> Ints:
     """Return the result of the work on sums of scores. PRIVATE."""
-    total = np.zeros(pairs.n.size, dtype=np.int64)
-    np.add.at(total, bins.pair, bins.count * scores[bins.bin])
-    return work(pairs, PairSums(total))
+    # Exact, as in all stages of bins: every partial sum is a whole number below 2^53.
+    total = np.bincount(bins.pair, bins.count * scores[bins.bin], pairs.n.size)
+    return work(pairs, PairSums(total.astype(np.int64)))
 
 
 def _pooled_bins(pairs: Pairs, bins: PairBins, *, place: Ints, n_bins: int) -> Ints:
     """Return the parts of a block's units in each bin. PRIVATE."""
     weight = np.full(pairs.n_users, PARTS, dtype=np.int64)
     _, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
-    total = np.zeros(n_bins, dtype=np.int64)
-    np.add.at(total, of_bin, amount)
-    return total
+    return np.bincount(of_bin, amount, n_bins).astype(np.int64)
 
 
 def _cell_bins(
@@ -383,9 +337,8 @@ def _cell_bins(
     """Return the parts of a block's cells in each bin. PRIVATE."""
     weight = weights.of(pairs)
     pair, of_bin, amount = apportion(bins.pair, place[bins.bin], bins.count, weight)
-    total = np.zeros(pairs.n_cells * n_bins, dtype=np.int64)
-    np.add.at(total, (pairs.cell[pair] - pairs.first) * n_bins + of_bin, amount)
-    return total
+    entry = (pairs.cell[pair] - pairs.first) * n_bins + of_bin
+    return np.bincount(entry, amount, pairs.n_cells * n_bins).astype(np.int64)
 
 
 def check_room(records: Ints) -> None:

@@ -39,7 +39,7 @@ from hexveil.accounting.promise import PARTS, Promise, promised
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
+from hexveil.mechanisms.contract import DONE, Stage
 from hexveil.mechanisms.distribution.binned_stage import (
     SUBSTITUTED,
     PricedWeights,
@@ -174,6 +174,12 @@ class ShapeBins(ReadOnlyArrays):
         total = np.bincount(place, weights=width, minlength=n_bins)
         return _floored(shrunk[place] * width / total[place])
 
+    def even_shares(self, outputs: Outputs) -> Floats:
+        """Return the same without a smooth law: even within the bins that were measured."""
+        if self.n_narrow:
+            return self.shares(outputs)
+        return self.even(WIDE, outputs[WIDE][0], self.wide_place)
+
     def smooth(self, noisy_weights: Ints) -> Floats:
         """Return the same of the wide bins alone, by a smooth log-density."""
         weights, noise = noisy_weights / PARTS, self.law(WIDE).number_deviation / PARTS
@@ -183,8 +189,7 @@ class ShapeBins(ReadOnlyArrays):
         edges, width = self.edges / self.edges[-1], self._widths / self.edges[-1]
         terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
         penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
-        gather = np.zeros((noisy.size, edges.size))
-        gather[self.wide_place, np.arange(edges.size)] = 1.0
+        gather = (np.arange(noisy.size)[:, None] == self.wide_place).astype(np.float64)
         alpha = np.zeros(N_TERMS)
         for _ in range(NEWTON_STEPS):
             p = _density(terms @ alpha, width)
@@ -247,20 +252,6 @@ class PooledShape(ReadOnlyArrays):
         noise = MEAN_ABS_NORMAL * bins.law(NARROW).number_deviation / PARTS * math.sqrt(n_bins) / 2
         return TAKEN_OVER * noise / self.occupancy.n_users
 
-    def measured_place(self, outputs: Outputs) -> Ints:
-        """Return the bin of each fine bin in the last release."""
-        return self.bins.measured_place(outputs)
-
-    def shares(self, outputs: Outputs) -> Floats:
-        """Return the share of each fine bin: positive, with the sum 1. Post-processing."""
-        return self.bins.shares(outputs)
-
-    def even_shares(self, outputs: Outputs) -> Floats:
-        """Return the same without a smooth law: even within the bins that were measured."""
-        if self.bins.n_narrow:
-            return self.shares(outputs)
-        return self.bins.even(WIDE, outputs[WIDE][0], self.bins.wide_place)
-
 
 @dataclass(frozen=True, eq=False)
 class BinnedMap(ReadOnlyArrays):
@@ -308,23 +299,18 @@ class BinnedMap(ReadOnlyArrays):
         stage = self.shape.next_stage(earlier)
         if stage is not DONE:
             return stage
-        return self._cells(earlier) if CELL_BINS not in earlier else DONE
-
-    def _cells(self, earlier: Outputs) -> NoisyTotals:
+        if CELL_BINS in earlier:
+            return DONE
         return cell_bins(CELL_BINS, self.n_bins, self.weights, self.place(earlier), self.law)
 
     def place(self, outputs: Outputs) -> Ints:
         """Return the bin of each fine bin."""
-        below = np.cumsum(self.shape.shares(outputs))
+        below = np.cumsum(self.shape.bins.shares(outputs))
         # The last fine bin below each quartile; equal edges leave a bin empty, which costs nothing.
         quartiles = np.searchsorted(below, np.arange(1, QUARTERS) / QUARTERS)
         thresholds = np.searchsorted(self.shape.fine_edges, self.threshold_edges)
         splits = np.sort(np.concatenate([quartiles, thresholds]))
         return np.searchsorted(splits, np.arange(below.size), side="left")
-
-    def shares(self, outputs: Outputs) -> Floats:
-        """Return the released shares of fine bins over all cells."""
-        return self.shape.shares(outputs)
 
     def noisy_bins(self, outputs: Outputs) -> Floats:
         """Return the noisy weight of each cell's bins, in units; shape (n_cells, n_bins)."""

@@ -75,16 +75,17 @@ class ShapeStatistics:
         return (MEAN, *names) if self.has_mean else tuple(names)
 
     @property
-    def is_share(self) -> NDArray[np.bool_]:
-        """Which columns are shares of records, not values; shape (n_columns,)."""
-        shares = [not isinstance(term, Quantile) for term in self.terms for _ in column_names(term)]
-        return np.array([False, *shares] if self.has_mean else shares)
-
-    @property
     def is_quantile(self) -> NDArray[np.bool_]:
         """Which columns are quantiles; shape (n_columns,)."""
         of_terms = [isinstance(term, Quantile) for term in self.terms for _ in column_names(term)]
-        return np.array([False, *of_terms] if self.has_mean else of_terms)
+        return np.array([False] * self.has_mean + of_terms)
+
+    @property
+    def is_share(self) -> NDArray[np.bool_]:
+        """Which columns are shares of records, not values; shape (n_columns,)."""
+        are_shares = ~self.is_quantile
+        are_shares[: int(self.has_mean)] = False
+        return are_shares
 
     @property
     def limits(self) -> Floats:
@@ -148,8 +149,7 @@ class ShapeStatistics:
                     columns.append(above if term.is_above else 1.0 - above)
                 case Histogram():
                     place = np.searchsorted(term.edges(self.lattice), self.bins.edges)
-                    gather = np.zeros((self.bins.n_bins, term.n_bins))
-                    gather[np.arange(self.bins.n_bins), place] = 1.0
+                    gather = np.eye(term.n_bins)[place]
                     columns += list(np.moveaxis(shares @ gather, -1, 0))
         return np.stack(columns, axis=-1)
 
@@ -336,4 +336,4 @@ class PooledRankScores:
         if not isinstance(self.shape, Component):
             return self.shape
         plan: PooledShape = self.shape.plan  # type: ignore[assignment]
-        return plan.shares(self.shape.outputs(earlier))
+        return plan.bins.shares(self.shape.outputs(earlier))

@@ -87,7 +87,7 @@ def fit_bins(
     groups : sequence of ndarray of int64, shape (n_cells,)
         Label of each cell in each grouping: its place, its slot.
     """
-    likelihood = _BinLikelihood.of(shares, noisy / weight[:, None], place, 1.0 / variance)
+    likelihood = _BinLikelihood(shares, noisy / weight[:, None], place, 1.0 / variance)
     alpha = np.zeros((weight.size, likelihood.terms.shape[1]))
     prior = _TiltPrior(*alpha.shape, groups)
     for _ in parts_of_work(ESTIMATES, range(ROUNDS)):
@@ -127,21 +127,13 @@ def expected_weights(noisy: Floats, variance: float) -> Floats:
     return np.asarray(np.maximum(expected, LEAST_WEIGHT * mean))
 
 
-@dataclass(frozen=True, eq=False)
 class _BinLikelihood:
     """Normal likelihood of the shares of bins: terms, bin of each fine bin, target, precision."""
 
-    shares: Floats
-    terms: Floats
-    gather: Floats
-    target: Floats
-    precision: Floats
-
-    @classmethod
-    def of(cls, shares: Floats, target: Floats, place: Ints, precision: Floats) -> _BinLikelihood:
-        gather = np.zeros((place.size, target.shape[1]))
-        gather[np.arange(place.size), place] = 1.0
-        return cls(shares, legendre_terms(shares), gather, target, precision)
+    def __init__(self, shares: Floats, target: Floats, place: Ints, precision: Floats) -> None:
+        self.shares, self.terms = shares, legendre_terms(shares)
+        self.gather = np.eye(target.shape[1])[place]
+        self.target, self.precision = target, precision
 
     def linearised(self, alpha: Floats) -> tuple[Floats, Floats]:
         """Return J, shape (n_cells, n_terms, n_terms), and h, at these tilts."""

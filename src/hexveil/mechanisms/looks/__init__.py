@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from hexveil.accounting import moves
 from hexveil.accounting.error_model import ErrorModel
-from hexveil.accounting.moves import Currency, PairMoves
+from hexveil.accounting.moves import Currency, PairMoves, currency_of
 from hexveil.accounting.promise import Promise, of_amount
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
@@ -221,7 +220,7 @@ class StatedLosses:
 
     @property
     def _currency(self) -> Currency:
-        return moves.losses if self.promise.law.power == 1 else moves.squares
+        return currency_of(self.promise.law)
 
     def _with_shared(self, losses: Floats) -> Floats:
         shared = round_up(self.promise.amount)
@@ -253,8 +252,8 @@ def weighted_losses(
 ) -> StatedLosses:
     """Return the losses of weighted numbers in a range of width 1: noise grows with the width."""
     width = np.ones(occupancy.n_cells, dtype=np.int64)
-    numbers = tuple(weighted_moves(width, noise * weight.totals) for noise in noises)
-    return StatedLosses(PairMoves(occupancy, numbers, weight=weight.column), shared)
+    numbers = tuple(weighted_moves(weight, width, noise * weight.totals) for noise in noises)
+    return StatedLosses(PairMoves(occupancy, numbers), shared)
 
 
 def stated_ranges(

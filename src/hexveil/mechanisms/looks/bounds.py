@@ -23,7 +23,8 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import looks
 from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
-from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, CellLattice, ClippedMean
+from hexveil.mechanisms.looks import clipped_mean
+from hexveil.mechanisms.looks.clipped_mean import CELLS, GRAIN, ClippedMean
 from hexveil.mechanisms.looks.clipped_variance import ClippedVariance, variance_moves
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.sensitivity_report import MappedMoves
@@ -55,8 +56,8 @@ class BoundedStages(looks.ReleaseAllocation):
     @cached_property
     def stage(self) -> NoisyTotals:
         """Integers of all noised cells, one statistic after the other, in one draw."""
-        noised = [one for one in self.statistics if one.noised_cells.size]
-        scales = np.concatenate([one.scales for one in self.statistics])
+        noised = [item for item in self.statistics if item.noised_cells.size]
+        scales = np.concatenate([item.scales for item in self.statistics])
 
         def total(sums: PrivateSums) -> Ints:
             return np.concatenate([statistic.measure(sums) for statistic in noised], axis=1)
@@ -93,8 +94,8 @@ class BoundedStages(looks.ReleaseAllocation):
         """Return the published statistics."""
         numbers = self.numbers(outputs)
         return tuple(
-            Decoded(one.name, one.estimates(numbers[one.name])[None], one.grid(), one.error)
-            for one in self.statistics
+            Decoded(item.name, item.estimates(numbers[item.name])[None], item.grid(), item.error)
+            for item in self.statistics
         )
 
 
@@ -130,11 +131,13 @@ class WithinBounds(looks.ClippingKind):
         _check_rows(plan)
         lattice, rows, models = looks.lattice_of(plan, scale), plan.allocation, plan.error_models
         statistics: list[ClippedMean | ClippedVariance] = []
+        # Numbers that leave 64 bits would wrap around silently: see `check_release`.
         if "mean" in models:
-            mean = self.mean(plan, lattice)
-            # 64-bit overflow would wrap around silently, and with it the sensitivity.
-            mean.check(float(plan.requested_epsilon), has_squares=False)
-            statistics.append(mean)
+            # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
+            noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+            kept = rows.kept(plan.problem, "mean")
+            given = plan.problem.occupancy, lattice, noise, kept, models["mean"]
+            statistics.append(ClippedMean(*given))
         if "variance" in models:
             kept, error = rows.kept(plan.problem, "variance"), models["variance"]
             given = plan.problem.occupancy, lattice, rows.variance_noise, kept, error
@@ -143,14 +146,6 @@ class WithinBounds(looks.ClippingKind):
         moves = tuple(statistic.moves for statistic in statistics)
         report = MappedMoves(PairMoves(plan.problem.occupancy, moves))
         return BoundedStages(tuple(statistics), report, plan.request.law, plan.booked_losses)
-
-    def mean(self, plan: looks.Planned, lattice: CellLattice) -> ClippedMean:
-        """Return the means of a plan."""
-        rows, problem = plan.allocation, plan.problem
-        # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
-        noise = looks.clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
-        kept, error = rows.kept(problem, "mean"), plan.error_models["mean"]
-        return ClippedMean(problem.occupancy, lattice, noise, kept, error)
 
 
 def _error_model(
@@ -164,11 +159,9 @@ def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMove
     """Return how far each pair moves its cell's mean."""
     kept, noise = rows.kept(problem, "mean"), rows.noise_scale_records
     if problem.facts is None:
-        return looks.clipped_mean.unrounded_mean_moves(kept, noise)
+        return clipped_mean.unrounded_mean_moves(kept, noise)
     width = max(int(kept.span_quanta[0]), 1)
-    return looks.clipped_mean.mean_moves(
-        width, kept, looks.clipped_mean.laplace_scales(width, noise)
-    )
+    return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
 
 
 def _check_rows(plan: looks.Planned) -> None:
@@ -241,11 +234,10 @@ class CellMechanisms(looks.ClippingKind):
 
     def stages(self, plan: looks.Planned, scale: ValueLattice) -> CellStages:
         """Return the stages of all cells; refuse those of other records or bounds."""
-        planned = self.cells.problem
-        lattice = planned.lower, planned.quantum, planned.span
+        cells = self.cells
         if (
-            planned.occupancy.fingerprint != plan.problem.occupancy.fingerprint
-            or lattice != (scale.lower, scale.quantum, scale.span_quanta)
+            cells.occupancy.fingerprint != plan.problem.occupancy.fingerprint
+            or cells.lattice != scale
             or (plan.lower != float(scale.lower)).any()
             or (plan.upper != float(scale.upper)).any()
         ):
@@ -253,7 +245,7 @@ class CellMechanisms(looks.ClippingKind):
                 "the stages of the plan are those of other records or bounds; plan these records "
                 "again."
             )
-        return CellStages(self.cells, plan.error_models["mean"], plan.booked_losses)
+        return CellStages(cells, plan.error_models["mean"], plan.booked_losses)
 
     def steps(self, plan: looks.Planned, total: Fraction) -> list[looks.PrivateStep]:
         """Return the mechanism, the loss of a cell, and each kind of stage with its cost.
@@ -296,7 +288,7 @@ class CellStages(looks.ReleaseAllocation):
     def grids(self, models: Mapping[str, ErrorModel]) -> dict[str, EstimateGrid]:  # noqa: ARG002
         """Return where published means can lie, in value units; no number where on a curve."""
         start, step = self.cells.figures.grid_start, self.cells.figures.grid_step
-        grid = EstimateGrid(self._in_units(start), step * float(self.cells.problem.quantum))
+        grid = EstimateGrid(self._in_units(start), step * float(self.cells.lattice.quantum))
         return {"mean": grid}
 
     def decode(self, outputs: Outputs) -> tuple[Decoded, ...]:
@@ -305,5 +297,5 @@ class CellStages(looks.ReleaseAllocation):
         return (Decoded("mean", estimates, self.grids({})["mean"], self.error),)
 
     def _in_units(self, quanta: Floats) -> Floats:
-        problem = self.cells.problem
-        return np.asarray(float(problem.lower) + quanta * float(problem.quantum))
+        lattice = self.cells.lattice
+        return np.asarray(float(lattice.lower) + quanta * float(lattice.quantum))

@@ -276,7 +276,8 @@ def second_look(first: FirstLookStage, looks: FirstLooks) -> NoisyTotals:
     published, so that the report has the loss that the first look left over.
     """
     mean, gradual, scales = first.mean, first.gradual, second_scales(first, looks)
-    moves = weighted_moves(looks.upper - looks.lower, np.where(looks.moved, 1.0, np.inf))
+    width, drawn = looks.upper - looks.lower, np.where(looks.moved, 1.0, np.inf)
+    moves = weighted_moves(mean.weight, width, drawn)
     before = replace(mean.moves(first.width), scale=gradual.scales)
     spent = replace(before, scale=gradual.first_scales)
     report = replace(mean.sensitivity(moves), before=(before, spent))

@@ -60,7 +60,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,7 +69,7 @@ from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms.contract import DONE, Stage
+from hexveil.mechanisms.contract import DONE, NoisyTotals, Stage
 from hexveil.mechanisms.looks.cell_looks import (
     FIRST_LOOK,
     FirstLooks,
@@ -189,21 +189,19 @@ class CellRangeStages(PooledStages):
         if not earlier:
             return self.histogram
         if FIRST_LOOK not in earlier:
-            return self.first_look(earlier)
+            look: Stage = self.first_look(earlier)
+            return look
         return self.second_look(earlier) if CELLS not in earlier else DONE
 
-    def first_look(self, earlier: Outputs) -> Stage:
+    def first_look(self, earlier: Outputs) -> Any:  # noqa: ANN401  a stage, of the noise's own kind
         """Return the first look at all cells."""
         ends, decide = self.first_range(earlier), self.decision(earlier)
         return FirstLookStage(self.mean, ends, self.first_share, decide)
 
     def second_look(self, earlier: Outputs) -> Stage | None:
         """Return the look at the cells that move."""
-        looks, ends = self.first_looks(earlier), self.first_range(earlier)
-        if not looks.moved.any():
-            return DONE
-        first = FirstLookStage(self.mean, ends, self.first_share, self.decision(earlier))
-        return second_look(first, looks)
+        looks = self.first_looks(earlier)
+        return second_look(self.first_look(earlier), looks) if looks.moved.any() else DONE
 
     def decide(self, law: PooledLaw) -> Ints:
         """Return the first range, and the spread of all user means."""
@@ -263,7 +261,7 @@ class CellRangeStages(PooledStages):
         """Return the ranges that the stages chose."""
         (low, high), looks = self.first_range(outputs), self.first_looks(outputs)
         return CellRangeOutputs(
-            tuple(self.votes(outputs).tolist()),
+            tuple(self.histogram.noisy(outputs).tolist()),
             self.pooled_means.total,
             self.pooled(outputs),
             looks.moved,
@@ -328,7 +326,7 @@ class CellRangeStages(PooledStages):
 class GaussianCellStages(CellRangeStages):
     """Public plan of means with a clipping range per cell, under (ε, δ)."""
 
-    def first_look(self, earlier: Outputs) -> Stage:
+    def first_look(self, earlier: Outputs) -> NoisyTotals:
         """Return the first look at all cells."""
         decision, ends = self.decision(earlier), self.first_range(earlier)
 

@@ -228,11 +228,11 @@ def unrounded_mean_moves(kept: KeptRecords, noise_records: Floats) -> StatisticM
     return StatisticMoves.of(_records_moved, FINE * noise_records, kept=kept)
 
 
-def _half_quanta_moved(pairs: Pairs, _: object, *, width: int, kept: KeptRecords) -> Ints:
+def _half_quanta_moved(pairs: Pairs, *, width: int, kept: KeptRecords) -> Ints:
     return 2 * half_widths(kept.of(pairs), pairs.n, width)
 
 
-def _records_moved(pairs: Pairs, _: object, *, kept: KeptRecords) -> Floats:
+def _records_moved(pairs: Pairs, *, kept: KeptRecords) -> Floats:
     return FINE * kept.of(pairs)
 
 

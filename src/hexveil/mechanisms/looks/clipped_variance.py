@@ -170,7 +170,7 @@ def variance_moves(
 
 
 def _steps_moved(
-    pairs: Pairs, _: object, *, total: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
+    pairs: Pairs, *, total: Ints, kept: KeptRecords, noise: Floats, unclipped: Bools
 ) -> Floats:
     records = kept.of(pairs)
     total, scale = total[pairs.cell], noise[pairs.cell]

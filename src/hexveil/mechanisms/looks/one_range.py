@@ -34,7 +34,6 @@ from hexveil.mechanisms.looks import Planned, PrivateStep, Shown, lattice_of, mi
 from hexveil.mechanisms.looks.weighted_ranges import OneRangeStages, WeightedRanges
 from hexveil.mechanisms.looks.weighted_variance import (
     BITS,
-    WeightedVariance,
     error_through_mean,
     errors_without_noise,
 )
@@ -195,27 +194,8 @@ class PrivateRange(WeightedRanges):
 
     def stages(self, plan: Planned, scale: ValueLattice) -> OneRangeStages:
         """Return the pooled histogram and the cells' numbers, on the lattice of the records."""
-        mean, steps = self.weighted_mean(plan), scale.span_quanta
-        variances: tuple[WeightedVariance, ...] = ()
-        if "variance" in plan.error_models:
-            # A range for means alone has no radius; the squares are then those within the range.
-            radius, noise = Fraction(self.radius or 1), plan.allocation.variance_noise
-            variances = (WeightedVariance(mean, noise, radius, plan.request.law),)
-
-        def errors(ends: tuple[int, int]) -> Mapping[str, ErrorModel]:
-            return self.with_ends(ends, steps).error_models(plan.problem, plan.allocation)
-
-        return OneRangeStages(
-            mean,
-            lattice_of(plan, scale),
-            plan.booked_losses,
-            self.shared(plan.request.delta),
-            self.quantiles,
-            self.widening,
-            variances,
-            tuple(plan.error_models),
-            errors,
-        )
+        given = self.weighted_mean(plan), lattice_of(plan, scale), plan.booked_losses
+        return OneRangeStages(*given, self.shared(plan.request.delta), self, plan)
 
     def with_ends(self, ends: tuple[int, int], steps: int) -> PrivateRange:
         """Return the same with the ends that a release found."""
@@ -223,9 +203,9 @@ class PrivateRange(WeightedRanges):
 
     def with_outputs(self, stages: Any, outputs: Outputs) -> PrivateRange:  # noqa: ANN401  its own
         """Return the same with the range and the votes that were released."""
-        found = self.with_ends(stages.released_range(outputs), stages.lattice.steps)
-        votes = tuple(stages.votes(outputs).tolist())
-        return replace(found, votes=votes, total=stages.pooled_means.total)
+        entries = self.with_ends(stages.released_range(outputs), stages.lattice.steps)
+        votes = tuple(stages.histogram.noisy(outputs).tolist())
+        return replace(entries, votes=votes, total=stages.pooled_means.total)
 
     # ---- what a release states ----
 
@@ -234,7 +214,7 @@ class PrivateRange(WeightedRanges):
         span = float(plan.span[0])
         shared = self.shared(plan.request.delta).amount
         ends = self._in_units(plan)
-        found = {
+        entries = {
             "epsilon": decimal_text(self.epsilon),
             "quantiles": [decimal_text(quantile) for quantile in self.quantiles],
             "widening": decimal_text(self.widening),
@@ -245,10 +225,10 @@ class PrivateRange(WeightedRanges):
         }
         split = {}
         if "variance" in plan.request.noised:
-            found["radius"] = span * self.half_width_and_radius()[1]
+            entries["radius"] = span * self.half_width_and_radius()[1]
             split = {"mean_share": _mean_share(plan)}
         return [
-            PrivateStep("clipping_range", shared, found),
+            PrivateStep("clipping_range", shared, entries),
             PrivateStep("cells", total - shared, split),
         ]
 
@@ -259,11 +239,9 @@ class PrivateRange(WeightedRanges):
         wider = "" if factor == 1 else f" and widened {factor:g} times"
         squares = ""
         if self.radius is not None:
-            # The scales of both have the same ratio in every cell, and so have their losses.
-            mean, square = float(plan.mean_noise[0]), float(plan.allocation.variance_noise[0])
             squares = (
                 f" Second moments are clipped at {float(self.radius):g} half-widths from its "
-                f"centre; the mean takes {square / (mean + square):.0%} of a cell's loss."
+                f"centre; the mean takes {_mean_share(plan):.0%} of a cell's loss."
             )
         return (
             f"users' averages are clipped to their quantiles {low} and {high}, by a histogram "
@@ -283,10 +261,10 @@ class PrivateRange(WeightedRanges):
         mean = CutOff(
             (number <= low + noise) & (low > 0), (number >= high - noise) & (high < steps)
         )
-        found = {"mean": mean} if "mean" in plan.request.noised else {}
+        entries = {"mean": mean} if "mean" in plan.request.noised else {}
         if "variance" in plan.request.noised:
-            found["variance"] = self._cut_off_squares(plan, numbers["variance"], mean.either)
-        return found
+            entries["variance"] = self._cut_off_squares(plan, numbers["variance"], mean.either)
+        return entries
 
     def _cut_off_squares(self, plan: Planned, noisy: Ints, mean: Bools) -> CutOff:
         """Return the cells with a second moment or a mean that is cut off.

@@ -115,14 +115,18 @@ def wider_range(
     smooth_below = _normal_excess((centre - lower) / below) * below
     cut = law.above(upper).where(upper < top), law.below(lower).where(lower > 0.0)
     # Whether anything lies beyond the usual range, the first: further out less is left of it.
-    sure = [one.sure[0] for one in cut]
+    sure = [side.sure[0] for side in cut]
     systematic = sum(
-        s**2 * (np.maximum(one.mean - smooth, 0.0) ** 2 + one.error**2)
-        for s, one, smooth in zip(sure, cut, (smooth_above, smooth_below), strict=True)
+        s**2 * (np.maximum(side.mean - smooth, 0.0) ** 2 + side.error**2)
+        for s, side, smooth in zip(sure, cut, (smooth_above, smooth_below), strict=True)
     )
-    sampled = sum(s * one.square for s, one in zip(sure, cut, strict=True))
-    inside = np.maximum(_share_between(law, lower, upper), LEAST_INSIDE)
-    cells = np.argsort(noise, kind="stable")[_evenly(noise.size)]
+    sampled = sum(s * side.square for s, side in zip(sure, cut, strict=True))
+    reached = np.concatenate([[0.0], np.cumsum(law.share)])
+    low, high = (np.interp(ends, law.edges, reached) for ends in (lower, upper))
+    inside = np.maximum(high - low, LEAST_INSIDE)
+    # So many cells, evenly by their noise.
+    n = min(noise.size, CELLS_COMPARED)
+    cells = np.argsort(noise, kind="stable")[(2 * np.arange(n) + 1) * noise.size // (2 * n)]
     squared = (
         2.0 * np.outer(noise[cells] ** 2, ((upper - lower) / inside) ** 2)
         + np.outer(squares[cells], sampled)
@@ -156,7 +160,7 @@ def to_bounds(law: PooledLaw, lower: float, upper: float, top: float) -> tuple[f
 def _outer_deviations(law: PooledLaw, centre: float, top: float) -> tuple[float, float]:
     """Return the deviations of normal laws that have the outer quantiles."""
     distances = (centre - law.quantile(OUTER), law.quantile(1.0 - OUTER) - centre)
-    below, above = (max(one / OUTER_SD, SMALLEST_SPREAD * top) for one in distances)
+    below, above = (max(side / OUTER_SD, SMALLEST_SPREAD * top) for side in distances)
     return below, above
 
 
@@ -171,23 +175,10 @@ def _candidates(usual: tuple[float, float], top: float) -> tuple[Floats, Floats]
     return lower.ravel(), upper.ravel()
 
 
-def _share_between(law: PooledLaw, lower: Floats, upper: Floats) -> Floats:
-    """Return the share of user means between ends."""
-    reached = np.concatenate([[0.0], np.cumsum(law.share)])
-    low, high = (np.interp(ends, law.edges, reached) for ends in (lower, upper))
-    return np.asarray(high - low)
-
-
-def _evenly(n_cells: int) -> np.typing.NDArray[np.int64]:
-    """Return so many numbers of cells, evenly."""
-    n = min(n_cells, CELLS_COMPARED)
-    return np.asarray((2 * np.arange(n) + 1) * n_cells // (2 * n))
-
-
 def _normal_excess(z: Floats) -> Floats:
     """Return E (Z - z)+ of a standard normal number."""
     # Not by scipy, which mechanisms do not import: the tail by the error function of each.
-    tail = np.array([math.erfc(one / math.sqrt(2.0)) / 2.0 for one in z.tolist()])
+    tail = np.array([math.erfc(side / math.sqrt(2.0)) / 2.0 for side in z.tolist()])
     density = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)
     return np.asarray(np.maximum(density - z * tail, 0.0))
 
@@ -196,12 +187,6 @@ HISTOGRAM = "histogram"
 """Name of its stage, in the ledger."""
 BINS, FINER_BINS = (8, 16, 32), (100, 800)
 """Numbers of bins; and the votes times epsilon from which there are more of them."""
-
-
-def cell_shares(weight: Weights) -> Floats:
-    """Return each cell's part of all votes, shape (n_cells,)."""
-    votes = WeightedVotes(weight).cell_votes
-    return np.asarray(votes / votes.sum())
 
 
 # ---- pooled histogram ----
@@ -300,9 +285,9 @@ class PooledChoice:
         distance = np.clip(points, lower, upper) - centre
         share = law.share[:, None] / POINTS
         squares = (np.minimum(distance, 0.0) ** 2, np.maximum(distance, 0.0) ** 2)
-        deviations = (math.sqrt(2.0 * float(np.sum(one * share))) for one in squares)
+        deviations = (math.sqrt(2.0 * float(np.sum(side * share))) for side in squares)
         # Nothing is without a width.
-        spread = (math.ceil(max(one, SMALLEST_SPREAD * steps)) for one in deviations)
+        spread = (math.ceil(max(side, SMALLEST_SPREAD * steps)) for side in deviations)
         low = min(max(math.floor(lower), 0), steps - 1)
         high = max(min(math.ceil(upper), steps), low + 1)
         return cls(low, high, min(max(round(centre), 0), steps), *spread)

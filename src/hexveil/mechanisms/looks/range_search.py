@@ -18,6 +18,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 
@@ -160,11 +161,7 @@ class RangeSearch:
         """Intervals to choose from: each precise quantile, the most precise also widened."""
         alone = [RangeCandidate(q, Fraction(1)) for q in QUANTILES]
         users, precision = self.occupancy.n_users, user_weights.MIN_RANK_PRECISION
-        sure = [
-            candidate
-            for candidate in alone
-            if candidate.quantile * users * self.epsilon_of(candidate) >= precision
-        ]
+        sure = [one for one in alone if one.quantile * users * self.epsilon_of(one) >= precision]
         # If none is precise the innermost is the least imprecise.
         *others, last = sure or alone[-1:]
         return [*others, *(RangeCandidate(last.quantile, widening) for widening in WIDENINGS)]
@@ -223,10 +220,7 @@ class RangeSearch:
         self, weights: user_weights.UserWeights, weighed: RangeCandidate, candidate: RangeCandidate
     ) -> ErrorPrediction:
         """Predict errors in an interval by the weights of another one, for bounds of width 1."""
-        law, prior = self.promise.law, candidate.prior
-        length, distance = user_weights.weight_distances(weights.weight)
-        bias = prior.within_cell_sd * user_weights.MEAN_ABS_NORMAL * length
-        bias += prior.weight_confounding * distance / 2.0
+        law, bias = self.promise.law, user_weights.expected_bias(weights.weight, candidate.prior)
         times = (self.remaining(weighed) / self.remaining(candidate)) ** (1.0 / law.power)
         noise = candidate.width * law.mean_absolute * weights.noise * times
         # Weights and clipping err independently by the prior: their sizes add as squares.
@@ -236,38 +230,13 @@ class RangeSearch:
 # ---- plans ----
 
 
-@dataclass(frozen=True, eq=False)
-class VarianceRange:
-    """An interval with its radius, and the noise of both statistics.
-
-    Attributes
-    ----------
-    interval : PrivateRange
-    mean : ndarray of float, shape (n_cells,)
-        Scale of the mean's noise for an interval of width 1.
-    variance : ndarray of float, shape (n_cells,)
-        Scale of the second moment's noise for a radius of 1.
-    split : float
-        The mean's part of the loss, in cells that have both statistics.
-    predicted : float
-        Error to expect on average, as a share of what a constant can miss.
-    """
-
-    interval: PrivateRange
-    mean: Floats
-    variance: Floats
-    split: float
-    predicted: float
-
-
 def allocate_with_range(problem: PlanningProblem, promise: Promise) -> PlanAllocation:
     """Return weights and noise under one range, for means, or for variances too."""
     occupancy, request = problem.occupancy, problem.request
     assert request.epsilon is not None  # noqa: S101  targets are met at an epsilon that is tried
     search = RangeSearch(occupancy, promise, request.epsilon, request.range_share)
     if "variance" in request.noised:
-        both = plan_variance_range(search, problem)
-        rows = weighted_rows(occupancy, both.interval, both.mean, both.variance)
+        rows = weighted_rows(occupancy, *plan_variance_range(search, problem))
     else:
         best, rough = search.rough()
         interval, weights = search.interval(best, begin=rough.rates)
@@ -275,39 +244,42 @@ def allocate_with_range(problem: PlanningProblem, promise: Promise) -> PlanAlloc
     return fit_noise(problem, promise, rows)
 
 
-def plan_variance_range(search: RangeSearch, problem: PlanningProblem) -> VarianceRange:
-    """Return interval, radius and split of least predicted error.
+def plan_variance_range(
+    search: RangeSearch, problem: PlanningProblem
+) -> tuple[PrivateRange, Floats, Floats]:
+    """Return the interval, and noise of both statistics, of least predicted error.
 
-    Of pairs that stay elsewhere some users' are fetched, and lead to all three; the weights are
-    then found for all users. If all pairs are fetched, the plan is that of pairs at hand.
+    Of pairs that stay elsewhere some users' are fetched, and lead to interval, radius and split;
+    the weights are then found for all users. If all pairs are fetched, the plan is that of pairs at
+    hand.
     """
     occupancy = search.occupancy
     some, _, part = fetch_sample(occupancy)
-    local = replace(problem, occupancy=some)
-    candidates = [
-        (one, *search.interval(one, part=MEAN_PART, users=(local.occupancy, part)))
-        for one in search.candidates
-    ]
-    with_radius = [
-        (one, _best(local, interval, weights.noise)) for one, interval, weights in candidates
-    ]
-    one, best = min(with_radius, key=lambda tried: tried[1].predicted)
-    if some is occupancy:
-        return best
-    interval, weights = search.interval(one, part=MEAN_PART)
+    local, tried = replace(problem, occupancy=some), []
+    for candidate in search.candidates:
+        interval, weights = search.interval(candidate, part=MEAN_PART, users=(some, part))
+        tried.append((*_best_radius(local, interval, weights.noise), candidate, interval, weights))
+    _, radius, split, candidate, interval, weights = min(tried, key=itemgetter(0))
+    if some is not occupancy:
+        interval, weights = search.interval(candidate, part=MEAN_PART)
     known = has_single_record(occupancy)
-    noises = split_noise(weights.noise, best.split, known, problem.request.law)
-    whole = replace(interval, radius=best.interval.radius)
-    return VarianceRange(whole, *noises, best.split, best.predicted)
+    noises = split_noise(weights.noise, split, known, problem.request.law)
+    return replace(interval, radius=radius), *noises
 
 
-def _best(problem: PlanningProblem, interval: PrivateRange, noise: Floats) -> VarianceRange:
-    """Return radius and split of least predicted error for an interval and its weights."""
+def _best_radius(
+    problem: PlanningProblem, interval: PrivateRange, noise: Floats
+) -> tuple[float, Fraction, float]:
+    """Return the least predicted error for an interval and its weights, its radius and split.
+
+    The error is a share of what a constant can miss, the split the mean's part of the loss in cells
+    that have both statistics.
+    """
     request, expected = problem.request, interval.expected_bias()
     known, law = has_single_record(problem.occupancy), request.law
-    candidates, ranges = [], [replace(interval, radius=radius) for radius in RADII]
+    tried, ranges = [], [replace(interval, radius=radius) for radius in RADII]
     without_noise = errors_without_noise(interval.weight, tuple(one.radius_sd for one in ranges))
-    for one, fixed in zip(ranges, without_noise, strict=True):
+    for radius, one, fixed in zip(RADII, ranges, without_noise, strict=True):
         for split in map(float, SPLITS):
             mean, square = split_noise(noise, split, known, law)
             error = fixed + one.through_mean(mean, problem) + law.mean_absolute * square
@@ -316,8 +288,8 @@ def _best(problem: PlanningProblem, interval: PrivateRange, noise: Floats) -> Va
             if "mean" in request.noised:
                 missed = float((law.mean_absolute * mean + expected).mean())
                 value += one.width * missed / MAX_CONSTANT_ERROR["mean"]
-            candidates.append(VarianceRange(one, mean, square, split, value))
-    return min(candidates, key=lambda one: one.predicted)
+            tried.append((value, radius, split))
+    return min(tried, key=itemgetter(0))
 
 
 # ---- predictions ----

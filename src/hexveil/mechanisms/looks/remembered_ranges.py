@@ -163,10 +163,6 @@ class RememberedStages(WeightedStages):
         scales = self.mean.scales(ends[1] - ends[0])
         return DONE if earlier else self.mean.stage(CELLS, self.law, ends, scales)
 
-    def numbers(self, outputs: Outputs) -> dict[str, Ints]:
-        """Return the noisy integer of each cell."""
-        return {"mean": outputs[CELLS][0]}
-
     def mean_errors(self, outputs: Outputs) -> ErrorModel:  # noqa: ARG002  of ranges found before
         """Return the error model of the means."""
         return self.error

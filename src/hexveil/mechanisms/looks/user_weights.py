@@ -96,13 +96,6 @@ class UserMeanPrior:
     within_cell_sd: Floats | float
     weight_confounding: Floats | float
 
-    def rows(self, cells: Ints) -> UserMeanPrior:
-        """Return the prior of some of the cells."""
-        figures = (self.within_cell_sd, self.weight_confounding)
-        return UserMeanPrior(
-            *(one[cells] if isinstance(one, np.ndarray) else one for one in figures)
-        )
-
 
 def user_mean_prior(end: float) -> UserMeanPrior:
     """Return the prior of user means, as fractions of the width of a range of this half width."""
@@ -175,14 +168,14 @@ class WeightProblem:
         price: Floats | float = 1.0,
     ) -> None:
         self.occupancy, self.prior, self.law, self.price = occupancy, prior, law, price
-        self.power = 1 if law == LAPLACE else 2
+        self.power = law.power
         self.loss, self.shares = limit ** (1.0 / self.power), share_sums(occupancy)
 
     def norms(self, rates: Floats) -> Floats:
         """Return (Σ (a p)^k)^(1/k) of each user."""
         # A user whose cells all have a rate near 0 must not divide by it.
         sums = np.maximum(self.shares.per_user(rates**self.power, self.power), 1e-300)
-        return np.asarray(sums if self.power == 1 else np.sqrt(sums))
+        return np.asarray(sums ** (1.0 / self.power))
 
     def weighing(self, rates: Floats) -> UserWeights:
         """Return the weights of these rates, and the noise."""
@@ -322,7 +315,11 @@ def find_user_weights(
     sample, cells, part = fetch_sample(occupancy)
     known = None if begin is None else begin[cells] * part
     of_sample = limit / part**problem.power
-    some, price = prior.rows(cells), price[cells] if isinstance(price, np.ndarray) else price
+    *figures, price = (
+        one[cells] if isinstance(one, np.ndarray) else one
+        for one in (prior.within_cell_sd, prior.weight_confounding, price)
+    )
+    some = UserMeanPrior(*figures)
     weights = find_user_weights(sample, of_sample, some, iterations, known, law=law, price=price)
     found = weights.rates / part
     rates = np.full(occupancy.n_cells, float(np.median(found)))

@@ -99,22 +99,23 @@ def laplace_scales(
 # ---- sensitivity ----
 
 
-def weighted_moves(width: Ints, scale: Floats) -> StatisticMoves:
+def weighted_moves(weight: Weights, width: Ints, scale: Floats) -> StatisticMoves:
     """Return that a pair moves its cell's number by its weight times a width.
 
     Parameters
     ----------
+    weight : Weights
     width : ndarray of int64, shape (n_cells,)
         Most that a weight of 1 moves each cell's number: the width of its range in quanta; the
         parts of a second moment, and 0 in cells of one record.
     scale : ndarray of float, shape (n_cells,)
         Noise; infinite where a cell has no number.
     """
-    return StatisticMoves.of(_moved, scale, width=width)
+    return StatisticMoves.of(_moved, scale, weights=weight.column, width=width)
 
 
-def _moved(pairs: Pairs, weight: Ints, *, width: Ints) -> Ints:
-    return weight * width[pairs.cell]
+def _moved(pairs: Pairs, *, weights: PairColumn, width: Ints) -> Ints:
+    return np.asarray(weights.of(pairs) * width[pairs.cell])
 
 
 # ---- means ----
@@ -148,11 +149,12 @@ class WeightedMean(ReadOnlyArrays):
 
     def sensitivity(self, *statistics: StatisticMoves) -> MappedMoves:
         """Return by how much each pair moves its cell's numbers of one draw."""
-        return MappedMoves(PairMoves(self.occupancy, statistics, weight=self.weight.column))
+        return MappedMoves(PairMoves(self.occupancy, statistics))
 
     def moves(self, width: int | Ints) -> StatisticMoves:
         """Return that a pair moves its cell's number by W (b - a), exactly."""
-        return weighted_moves(np.full(self.noise.size, width), np.ones(self.noise.size))
+        ones = np.ones(self.noise.size)
+        return weighted_moves(self.weight, np.full(ones.size, width), ones)
 
     def measure(self, sums: PrivateSums, ends: Ends) -> Ints:
         """Return y of every cell, shape (batch, n_cells). PRIVATE.
@@ -337,7 +339,6 @@ def _tally_means(pairs: Pairs, sums: PairSums, *, votes: PairVotes, edges: Ints)
     """Return the votes of each bin among a block's means, shape (1, n_bins). PRIVATE."""
     # Edges are whole, so that s / m <= edge exactly if ceil(s / m) <= edge.
     places = np.searchsorted(edges, -(-sums.total // pairs.n))
-    # One row per block: rows of all blocks are added up on the driver.
-    tally = np.zeros((1, edges.size + 1), dtype=np.int64)
-    np.add.at(tally[0], places, votes.of(pairs))
-    return tally
+    # Exact: every partial sum is a whole number below 2^53. One row per block: rows of all blocks
+    # are added up on the driver.
+    return np.bincount(places, votes.of(pairs), edges.size + 1)[None].astype(np.int64)

@@ -13,11 +13,11 @@ error (`pooled_means`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.mechanisms.looks import pooled_means
 from hexveil.mechanisms.looks.clipped_mean import CELLS, CellLattice
 from hexveil.mechanisms.looks.user_weights import max_bias
-from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from hexveil.mechanisms.looks.weighted_mean import WeightedMean, WeightedVotes
 from hexveil.mechanisms.looks.weighted_variance import WeightedVariance
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.model.occupancy import Occupancy
@@ -156,6 +156,10 @@ class WeightedStages(looks.ReleaseAllocation):
         """Return the published means, with no clipping undone."""
         return self.lattice.in_units(self.mean.averages(self.numbers(outputs)["mean"]))
 
+    def numbers(self, outputs: stage_data.Outputs) -> dict[str, Ints]:
+        """Return the noisy integer of each cell."""
+        return {"mean": outputs[CELLS][0]}
+
     def mean_errors(self, outputs: stage_data.Outputs) -> ErrorModel:
         """Return the error model of the means, for the ranges that were released."""
         raise NotImplementedError
@@ -187,9 +191,11 @@ class WeightedStages(looks.ReleaseAllocation):
     def view(self, outputs: stage_data.Outputs) -> MeanView | None:
         """Return all looks at the cells."""
         weight = self.mean.weight
-        given = self.looks(outputs), CellDesign.of(weight), self.user_mean_spread(outputs)
-        shares, law = pooled_means.cell_shares(weight), self.user_mean_law(outputs)
-        return MeanView(*given, self.bounds, shares, law)
+        votes = WeightedVotes(weight).cell_votes
+        return MeanView(
+            self.looks(outputs), CellDesign.of(weight), self.user_mean_spread(outputs), self.bounds,
+            votes / votes.sum(), self.user_mean_law(outputs),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +224,7 @@ class PooledStages(WeightedStages):
             self.mean.weight, self.lattice.steps, self.histogram_promise
         )
 
-    @property
+    @cached_property
     def histogram(self) -> NoisyTotals:
         """The first stage, which decides by its law."""
 
@@ -233,16 +239,12 @@ class PooledStages(WeightedStages):
 
     def decided(self, outputs: stage_data.Outputs) -> list[int]:
         """Return the numbers that were decided."""
-        decided: list[int] = outputs[pooled_means.HISTOGRAM][0][-self.n_decided :].tolist()
+        decided: list[int] = self.histogram.decisions(outputs).tolist()
         return decided
-
-    def votes(self, outputs: stage_data.Outputs) -> Ints:
-        """Return the noisy votes of the bins of user means."""
-        return np.asarray(outputs[pooled_means.HISTOGRAM][0][: -self.n_decided])
 
     def user_mean_law(self, outputs: stage_data.Outputs) -> PooledLaw:
         """Return the released law of user means, in value units."""
-        law = self.pooled_means.law(self.votes(outputs))
+        law = self.pooled_means.law(self.histogram.noisy(outputs))
         return replace(law, edges=self.bounds[0] + self.lattice.quantum * law.edges)
 
 
@@ -252,24 +254,24 @@ class OneRangeStages(PooledStages):
 
     Attributes
     ----------
-    quantiles : pair of Fraction
-        Shares of user means below the ends of the range.
-    widening : Fraction
-        By how much the range is widened around its middle.
-    variances : tuple of WeightedVariance
-        One, or none.
-    published : tuple of str
+    kind : PrivateRange
+        Quantiles of user means, widening and radius.
+    plan : MomentComponent
         Statistics that are published; the mean is measured in any case.
-    errors : callable
-        Returns the error model of each statistic for the ends of a range, in quanta.
     """
 
-    quantiles: tuple[Fraction, Fraction]
-    widening: Fraction
-    variances: tuple[WeightedVariance, ...]
-    published: tuple[str, ...]
-    errors: Callable[[tuple[int, int]], Mapping[str, ErrorModel]]
+    kind: Any
+    plan: looks.Planned
     n_decided: ClassVar[int] = 4
+
+    @cached_property
+    def variances(self) -> tuple[WeightedVariance, ...]:
+        """One, or none."""
+        if "variance" not in self.plan.error_models:
+            return ()
+        # A range for means alone has no radius; the squares are then those within the range.
+        radius, noise = Fraction(self.kind.radius or 1), self.plan.allocation.variance_noise
+        return (WeightedVariance(self.mean, noise, radius, self.law),)
 
     def check_release(self, epsilon: float, *, has_squares: bool) -> None:
         """Refuse the same, and missing sums of squares."""
@@ -296,11 +298,11 @@ class OneRangeStages(PooledStages):
 
         # Means first: the order of the stored row, which noise, sensitivity and measure share.
         def total(sums: stage_data.PrivateSums) -> Ints:
-            squares = (one.measure(sums, ends, self.lattice.steps) for one in variances)
+            squares = (item.measure(sums, ends, self.lattice.steps) for item in variances)
             return np.concatenate([mean.measure(sums, ends), *squares], axis=1)
 
-        scales = np.concatenate([mean.scales(width), *(one.scales for one in variances)])
-        report = mean.sensitivity(mean.moves(width), *(one.moves for one in variances))
+        scales = np.concatenate([mean.scales(width), *(item.scales for item in variances)])
+        report = mean.sensitivity(mean.moves(width), *(item.moves for item in variances))
         return NoisyTotals(CELLS, scales.size, self.law, report, total, scales=scales)
 
     def released_range(self, outputs: stage_data.Outputs) -> tuple[int, int]:
@@ -310,7 +312,7 @@ class OneRangeStages(PooledStages):
 
     def view(self, outputs: stage_data.Outputs) -> MeanView | None:
         """Return one look at every cell in the range, if means are published."""
-        return super().view(outputs) if "mean" in self.published else None
+        return super().view(outputs) if "mean" in self.plan.error_models else None
 
     def looks(self, outputs: stage_data.Outputs) -> tuple[ClippedLook, ...]:
         """Return the look at every cell."""
@@ -326,7 +328,7 @@ class OneRangeStages(PooledStages):
         """Return the spread that the quantiles show, before the range was widened."""
         lower, span = self.bounds[0], self.lattice.quantum * self.lattice.steps
         below, above, *_ = self.decided(outputs)
-        deviations = stage_data.STANDARD_NORMAL.inv_cdf(1.0 - float(self.quantiles[0]))
+        deviations = stage_data.STANDARD_NORMAL.inv_cdf(1.0 - float(self.kind.quantiles[0]))
         deviation = span * (above - below) / (2.0 * deviations * self.lattice.steps)
         centre = lower + span * (below + above) / (2.0 * self.lattice.steps)
         return UserMeanSpread(centre, deviation, deviation)
@@ -334,10 +336,10 @@ class OneRangeStages(PooledStages):
     def decide(self, law: PooledLaw) -> Ints:
         """Return the quantiles, then the range."""
         steps = self.lattice.steps
-        low, high = (law.quantile(float(one)) for one in self.quantiles)
+        low, high = (law.quantile(float(item)) for item in self.kind.quantiles)
         first = min(max(math.floor(low), 0), steps - 1)
         found = first, max(min(math.ceil(high), steps), first + 1)
-        ends = stage_data.widened(found, steps, self.widening)
+        ends = stage_data.widened(found, steps, self.kind.widening)
         if not self.variances:
             squares = CellDesign.of(self.mean.weight).weight_squares
             noise = self.mean.noise * math.sqrt(self.law.variance / 2.0)
@@ -355,17 +357,19 @@ class OneRangeStages(PooledStages):
 
     def decode(self, outputs: stage_data.Outputs) -> tuple[stage_data.Decoded, ...]:
         """Return the published statistics."""
-        ends, numbers = self.released_range(outputs), self.numbers(outputs)
-        errors = self.errors(ends)
-        grids = self.grids(errors)
-        decoded = {"mean": self.means(outputs)}
+        ends, steps, numbers = (
+            self.released_range(outputs),
+            self.lattice.steps,
+            self.numbers(outputs),
+        )
+        kind = self.kind.with_ends(ends, steps)
+        errors = kind.error_models(self.plan.problem, self.plan.allocation)
+        grids, decoded = self.grids(errors), {"mean": self.means(outputs)}
         for variance in self.variances:
             # A whole number of steps, so that the published variance lies on its grid.
-            in_steps = variance.estimates(
-                numbers["variance"], numbers["mean"], ends, self.lattice.steps
-            )
+            in_steps = variance.estimates(numbers["variance"], numbers["mean"], ends, steps)
             decoded["variance"] = in_steps * grids["variance"].step
         return tuple(
-            stage_data.Decoded(name, decoded[name][None], grids[name], errors[name])
-            for name in self.published
+            stage_data.Decoded(name, decoded[name][None], grids[name], error)
+            for name, error in errors.items()
         )

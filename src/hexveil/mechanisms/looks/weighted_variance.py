@@ -140,8 +140,8 @@ class WeightedVariance(ReadOnlyArrays):
     @property
     def moves(self) -> StatisticMoves:
         """By how many parts a pair moves its cell's number: by 2^20 W, exactly."""
-        varies = self._varies()
-        return weighted_moves(varies * np.int64(2**BITS), np.ones(varies.size))
+        width = self._varies * np.int64(2**BITS)
+        return weighted_moves(self.mean.weight, width, np.ones(width.size))
 
     def measure(self, sums: PrivateSums, ends: tuple[int, int], lattice_steps: int) -> Ints:
         """Return Y of every cell, shape (batch, n_cells). PRIVATE.
@@ -152,10 +152,11 @@ class WeightedVariance(ReadOnlyArrays):
         can (module head).
         """
         middle, _, radius = centre_and_radius(ends, lattice_steps, self.radius)
-        weights, varies = self.mean.weight.column, self._varies()
+        weights, varies = self.mean.weight.column, self._varies
         work = partial(_measure, weights=weights, varies=varies, middle=middle, radius=radius)
         return sums.map_cells(self.mean.occupancy, work)
 
+    @property
     def _varies(self) -> NDArray[np.bool_]:
         """Return which cells have a variance to measure."""
         return ~has_single_record(self.mean.occupancy)

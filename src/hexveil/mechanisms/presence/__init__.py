@@ -53,9 +53,6 @@ class PresenceSums(PrivateSums):
         """Refuse: pairs of private presence are not mapped by public cells."""
         raise TypeError("sums with private presence have no public occupancy.")
 
-    def __repr__(self) -> str:
-        return "PresenceSums(private)"
-
 
 def total_over_units(sums: PrivateSums, work: Callable[[PrivatePairs], Ints]) -> Ints:
     """Return the value of a function of all pairs; refuse sums of a public occupancy. PRIVATE."""
@@ -169,11 +166,22 @@ class AnyUnitPlan:
 
     epsilon: Fraction
     delta: Fraction
+    form: Any
 
     @property
     def promise(self) -> Promise:
         """The loss of any unit; each stage has a share of it."""
         return promised(self.epsilon, self.delta)
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Noise of the numbers that are published, at their share of the loss."""
+        return self.promise.part(self.form.map_share).noise()
+
+    @property
+    def coarse_law(self) -> NoiseLaw:
+        """Noise of the coarse numbers."""
+        return self.promise.part(self.form.coarse_share).noise()
 
     def losses(self) -> Floats:
         """Return the loss of any unit, shape (1,), in ε or as a square of μ, rounded up: booked."""

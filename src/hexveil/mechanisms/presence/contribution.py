@@ -55,7 +55,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +64,7 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.contract import NoisyTotals
-from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
+from hexveil.mechanisms.presence import L1, Norm, any_unit_stage, norm_of
 from hexveil.model.private_pairs import PrivatePairs
 
 MAX_PRICE = 2**20
@@ -276,25 +275,3 @@ def variance_between(estimates: Floats, variances: Floats) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
     return (low + high) / 2.0
-
-
-class PricedMap(AnyUnitPlan):
-    """Base of plans of maps that are perhaps priced by a coarse one.
-
-    Attributes
-    ----------
-    form : MapForm or ShapeForm
-        Shares of the loss: of the map, and of the coarse one, 0 without one.
-    """
-
-    form: Any
-
-    @property
-    def law(self) -> NoiseLaw:
-        """Noise of the map that is published."""
-        return self.promise.part(self.form.map_share).noise()
-
-    @property
-    def coarse_law(self) -> NoiseLaw:
-        """Noise of the coarse map."""
-        return self.promise.part(self.form.coarse_share).noise()

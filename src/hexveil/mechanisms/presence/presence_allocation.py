@@ -35,7 +35,7 @@ from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.contract import NoisyTotals, Stage
-from hexveil.mechanisms.presence import contribution
+from hexveil.mechanisms.presence import AnyUnitPlan, contribution
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap, decode_map
 from hexveil.mechanisms.stage_data import Outputs
 
@@ -86,7 +86,7 @@ WIDE_PART = Fraction("0.25")
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceAllocation(contribution.PricedMap):
+class PresenceAllocation(AnyUnitPlan):
     """Plan of a map with private presence: public numbers alone.
 
     Attributes

@@ -97,8 +97,8 @@ class ReleasedMap:
             name: lower + span * column if name.startswith("mean") else column
             for name, column in self.columns.items()
         }
-        error = {name: span * one for name, one in self.error.items()}
-        between = {name: span * one for name, one in self.between.items()}
+        error = {name: span * figure for name, figure in self.error.items()}
+        between = {name: span * figure for name, figure in self.between.items()}
         return ReleasedMap(self.is_open, columns, error, between)
 
     def beside(self, other: ReleasedMap) -> ReleasedMap:
@@ -160,7 +160,7 @@ def noisy_columns(
 ) -> dict[str, Floats]:
     """Return the columns of noisy numbers of units, or of their weights, and their intervals."""
     numbers = {"": np.maximum(noisy, 0.0), "_low": ends[0], "_high": ends[1], "_noisy": noisy}
-    return {f"{name}{end}": np.where(is_open, one, np.nan) for end, one in numbers.items()}
+    return {f"{name}{end}": np.where(is_open, figure, np.nan) for end, figure in numbers.items()}
 
 
 def weight_interval(

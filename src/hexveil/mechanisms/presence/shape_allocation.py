@@ -44,7 +44,7 @@ bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -65,8 +65,8 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     cell_statistics,
 )
 from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
-from hexveil.mechanisms.presence import L1, Norm, any_unit_stage, norm_of
-from hexveil.mechanisms.presence.contribution import PricedMap, prices_of_weights, unit_weights
+from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
+from hexveil.mechanisms.presence.contribution import prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
     ReleasedMap,
     noisy_columns,
@@ -111,7 +111,7 @@ class ShapeForm:
 
 
 @dataclass(frozen=True)
-class ShapeAllocation(PricedMap):
+class ShapeAllocation(AnyUnitPlan):
     """Plan of a map of distributions with private presence: public numbers alone.
 
     Attributes
@@ -247,45 +247,28 @@ class ShapeAllocation(PricedMap):
 
     def stages(self, earlier: Outputs) -> Iterator[Stage]:
         """Yield the stages of the form."""
-        yield self._wide_bins()
-        if self.form.n_narrow:
-            yield self._narrow_bins(earlier)
+        shape = self.shape
+        yield self._pooled(WIDE, shape.wide_place, shape.n_wide)
+        if shape.n_narrow:
+            yield self._pooled(NARROW, shape.measured_place(earlier), shape.n_narrow)
         if self.form.coarse_share:
             yield self._coarse_weights(earlier)
         place, prices = self.cell_place(earlier), self.prices(earlier)
         yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law)
 
-    def _pooled(
-        self, name: str, place: Ints, n_bins: int, placed: Callable[[Ints], Ints]
-    ) -> NoisyTotals:
+    def _pooled(self, name: str, place: Ints, n_bins: int) -> NoisyTotals:
         """Return the stage of bins over all cells; its row also holds the next bins."""
+        shape, edges = self.shape, np.array(self.threshold_edges, dtype=np.int64)
+
+        def placed(noisy: Ints) -> Ints:
+            if name == WIDE and shape.n_narrow:
+                return shape.narrow_place(noisy)
+            shares = shape.smooth(noisy) if name == WIDE else shape.even(NARROW, noisy, place)
+            return shape.quantile_place(shares, self.form.n_quantiles, edges)
+
         # In L1 under either law: cells of a unit add up before they are noised.
-        law = self.shape.law(name)
-        stage = _binned(name, self._ones, place, (1, n_bins), law, norm=L1)
+        stage = _binned(name, self._ones, place, (1, n_bins), shape.law(name), norm=L1)
         return replace(stage, decide=placed, n_decided=place.size)
-
-    def _in_cells(self, shares: Floats) -> Ints:
-        edges = np.array(self.threshold_edges, dtype=np.int64)
-        return self.shape.quantile_place(shares, self.form.n_quantiles, edges)
-
-    def _wide_bins(self) -> NoisyTotals:
-        shape = self.shape
-
-        def placed(noisy: Ints) -> Ints:
-            return (
-                shape.narrow_place(noisy) if shape.n_narrow else self._in_cells(shape.smooth(noisy))
-            )
-
-        return self._pooled(WIDE, shape.wide_place, shape.n_wide, placed)
-
-    def _narrow_bins(self, earlier: Outputs) -> NoisyTotals:
-        shape = self.shape
-        place = shape.measured_place(earlier)
-
-        def placed(noisy: Ints) -> Ints:
-            return self._in_cells(shape.even(NARROW, noisy, place))
-
-        return self._pooled(NARROW, place, shape.n_narrow, placed)
 
     def _coarse_weights(self, earlier: Outputs) -> NoisyTotals:
         # That of the published map: an empty cell that stays open takes nobody's weight.

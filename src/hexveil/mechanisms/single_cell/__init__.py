@@ -100,11 +100,6 @@ def study_cell(counts: ArrayLike, bounds: object) -> CellProblem:
     return CellProblem(check_counts(counts), lower, (upper - lower) / STUDY_SPAN, STUDY_SPAN)
 
 
-def check_epsilon(epsilon: Number) -> Fraction:
-    """Return a privacy loss; raise InputError unless it is positive and finite."""
-    return to_positive_fraction(epsilon, "epsilon")
-
-
 class BoundedStage(Stage, Protocol):
     """A stage with a bound on its loss that holds whatever earlier stages found."""
 
@@ -249,7 +244,7 @@ class CellMechanism(ABC):
         InputError
             On counts below 1, reversed or infinite bounds, an epsilon not above zero.
         """
-        cell, loss = study_cell(counts, bounds), check_epsilon(epsilon)
+        cell, loss = study_cell(counts, bounds), to_positive_fraction(epsilon, "epsilon")
         return CellPlan(self.allocate_cell(cell, loss))
 
     @property

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number
+from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms import priors, single_cell
 from hexveil.mechanisms.single_cell import private_ranges
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
@@ -115,8 +115,9 @@ class Auto(single_cell.CellMechanism):
 
     def plan(self, counts: ArrayLike, *, bounds: object, epsilon: Number) -> AutoPlan:
         """Return the plan of the chosen mechanism: see `CellMechanism.plan`."""
-        cell, loss = single_cell.study_cell(counts, bounds), single_cell.check_epsilon(epsilon)
-        candidates = PAPERS_MECHANISMS if self.candidates is None else self.candidates
+        cell = single_cell.study_cell(counts, bounds)
+        loss = to_positive_fraction(epsilon, "epsilon")
+        candidates = self.candidates or PAPERS_MECHANISMS
         plans = [single_cell.CellPlan(each.allocate_cell(cell, loss)) for each in candidates]
         predicted = compare_candidates(plans, cell, self.prior, self.trials)
         # Eliminated candidates come last, whatever their luck until then; ties go to the first.
@@ -142,11 +143,10 @@ class Auto(single_cell.CellMechanism):
         self, cell: single_cell.CellProblem, epsilon: Fraction, choice: str
     ) -> single_cell.CellAllocation:
         """Return a candidate's allocation: see `CellMechanism.allocate_chosen`."""
-        candidates = PAPERS_MECHANISMS if self.candidates is None else self.candidates
-        chosen = [each for each in candidates if each.name == choice]
-        if not chosen:
-            raise single_cell.unknown_choice(self.name)
-        return chosen[0].allocate_cell(cell, epsilon)
+        for each in self.candidates or PAPERS_MECHANISMS:
+            if each.name == choice:
+                return each.allocate_cell(cell, epsilon)
+        raise single_cell.unknown_choice(self.name)
 
 
 def _check_candidates(
@@ -240,7 +240,10 @@ def compare_candidates(
             fresh = np.random.default_rng([SEED, 1, number])
             errors[i] = np.append(errors[i], _errors(plans[i], sums, truth, fresh))
         running = _still_running(errors, running)
-    return [_prediction(sample) for sample in errors]
+    return [
+        Prediction(float(one.mean()), float(one.std(ddof=1)) / math.sqrt(one.size), one.size)
+        for one in errors
+    ]
 
 
 def _chunks(trials: int, cell: single_cell.CellProblem) -> Iterator[int]:
@@ -273,15 +276,7 @@ def _still_running(errors: list[Floats], running: list[int]) -> list[int]:
     if trials < FIRST_TRIALS:
         return running
     best = min(running, key=lambda i: float(errors[i].mean()))
-    survivors = []
-    for i in running:
-        # Trial by trial: what the values and the noise have in common cancels.
-        behind = errors[i] - errors[best]
-        if behind.mean() <= ELIMINATION_SIGMAS * behind.std(ddof=1) / math.sqrt(trials):
-            survivors.append(i)
-    return survivors
-
-
-def _prediction(errors: Floats) -> Prediction:
-    deviation = float(errors.std(ddof=1)) / math.sqrt(errors.size)
-    return Prediction(float(errors.mean()), deviation, errors.size)
+    # Trial by trial: what the values and the noise have in common cancels.
+    behind = {i: errors[i] - errors[best] for i in running}
+    sigmas = ELIMINATION_SIGMAS / math.sqrt(trials)
+    return [i for i, gap in behind.items() if gap.mean() <= sigmas * gap.std(ddof=1)]

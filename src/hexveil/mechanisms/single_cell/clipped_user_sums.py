@@ -259,12 +259,7 @@ class LinearSum(DrawnRow):
 
     def measure(self, sums: PrivateSums, earlier: Outputs) -> tuple[Values, ...]:  # noqa: ARG002
         """Return the sum. PRIVATE."""
-        # Weights that are multiples of the counts, as of plain means, need no division of sums.
-        multiple, remainder = np.divmod(self.weight, self.counts)
-        if remainder.any():
-            shares = weighted_share(self.weight, sums.total, self.counts, self.span)
-        else:
-            shares = multiple * sums.total
+        shares = weighted_share(self.weight, sums.total, self.counts, self.span)
         # Clipping after rounding keeps both ends whole, so that the sensitivity is exact.
         contributions = np.clip(shares, self.low, self.high)
         return (Values(contributions.sum(axis=1, keepdims=True)),)

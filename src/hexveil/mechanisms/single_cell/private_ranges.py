@@ -48,6 +48,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from hexveil.accounting.pseudo_users import PseudoUsers
 from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_fraction
@@ -55,6 +56,39 @@ from hexveil.mechanisms import private_quantile
 from hexveil.mechanisms.single_cell import BoundedStage, CellMechanism, CellProblem, array_averaging
 from hexveil.mechanisms.single_cell.clipped_range_mean import ClippedRangeMean, FixedRange, RangeSum
 from hexveil.mechanisms.stage_data import Outputs
+
+
+def _choice(
+    name: str,
+    reading: array_averaging.RangeReading,
+    candidates: private_quantile.Candidates,
+    costs: tuple[private_quantile.Cost, ...],
+    epsilon: Fraction,
+) -> private_quantile.PrivateQuantile:
+    """Return choices that share a loss; a user moves the cost of each by its values."""
+    votes = reading.pieces
+    scale = private_quantile.selection_scale(int(votes.max()), epsilon / len(costs))
+    return private_quantile.PrivateQuantile(name, reading, candidates, costs, votes, scale)
+
+
+class _ArrayRange(CellMechanism):
+    """Options of mechanisms that clip array means, and their arrays."""
+
+    grouping: array_averaging.GroupingRule
+    cap: array_averaging.CapRule | int
+    split: Number
+
+    def __post_init__(self) -> None:
+        array_averaging.check_rules(self.grouping, self.cap)
+        private_quantile.check_split(self.split)
+
+    def arrays_of(
+        self, cell: CellProblem, epsilon: Fraction
+    ) -> tuple[PseudoUsers, array_averaging.PseudoUserMeans]:
+        """Return the arrays of a cell, and their means."""
+        groups = array_averaging.group_users(cell.counts, epsilon, self.grouping, self.cap)
+        return groups, array_averaging.PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
+
 
 # ---- LEVY ----
 
@@ -98,7 +132,7 @@ class RangeAroundMiddle:
 
 
 @dataclass(frozen=True, repr=False)
-class Levy(CellMechanism):
+class Levy(_ArrayRange):
     """The mean of array means clipped to a private range, plus Laplace noise of its width.
 
     Parameters
@@ -137,51 +171,38 @@ class Levy(CellMechanism):
     arrays: Literal["used", "full"] = "used"
 
     def __post_init__(self) -> None:
-        array_averaging.check_rules(self.grouping, self.cap)
+        super().__post_init__()
         if self.interval not in {"clamped", "unclamped"}:
             raise InputError(f'interval must be "clamped" or "unclamped", got {self.interval!r}.')
         if self.arrays not in {"used", "full"}:
             raise InputError(f'arrays must be "used" or "full", got {self.arrays!r}.')
-        private_quantile.check_split(to_fraction(self.split, "split"), "split")
         if not 0 < to_fraction(self.gamma, "gamma") <= 1:
             raise InputError(f"gamma must be above 0 and at most 1, got {self.gamma}.")
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        groups = array_averaging.group_users(cell.counts, epsilon, self.grouping, self.cap)
+        groups, arrays = self.arrays_of(cell, epsilon)
         placed = int(np.minimum(cell.counts, groups.cap).sum())
         full = max(placed // groups.cap, 1)
         n_arrays = groups.n_arrays if self.arrays == "used" else full
         odds = 2.0 * n_arrays / float(to_fraction(self.gamma, "gamma"))
         radius = math.sqrt(math.log(odds) / (2.0 * groups.cap))
-        arrays = array_averaging.PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
         # With one bin there is nothing to choose, and a choice would be paid for in vain.
         spent = epsilon * to_fraction(self.split, "split") if radius < 1.0 else Fraction(0)
-        stages = self._stages(arrays, radius, spent, epsilon - spent)
+        choices: tuple[BoundedStage, ...] = ()
+        clipping: FixedRange | RangeAroundMiddle = FixedRange(0, cell.span)
+        if spent:
+            # At most one bin per quantum: bins that fall together would get the choice several
+            # times.
+            n_bins = min(math.ceil(1.0 / radius), cell.span)
+            bins = private_quantile.EvenBins(cell.span, n_bins, arrays.grain)
+            costs = (private_quantile.MiddleCost(),)
+            choices = (_choice("middle", arrays, bins, costs, spent),)
+            half_width = math.ceil(3.0 * radius * cell.span)
+            clipping = RangeAroundMiddle(bins, half_width, self.interval == "clamped")
+        stages = (*choices, RangeSum("mean", arrays, clipping, epsilon - spent))
         divisor = arrays.grain * groups.n_arrays
         return ClippedRangeMean(cell, epsilon, stages, epsilon - spent, divisor, groups, radius)
-
-    def _stages(
-        self,
-        arrays: array_averaging.PseudoUserMeans,
-        radius: float,
-        spent: Fraction,
-        mean_epsilon: Fraction,
-    ) -> tuple[BoundedStage, ...]:
-        """Return the choice of the middle, if one is paid for, and the sum."""
-        if not spent:
-            return (RangeSum("mean", arrays, FixedRange(0, arrays.span), mean_epsilon),)
-        # At most one bin per quantum: bins that fall together would get the choice several times.
-        bins = private_quantile.EvenBins(
-            arrays.span, min(math.ceil(1.0 / radius), arrays.span), arrays.grain
-        )
-        scale = private_quantile.selection_scale(int(arrays.pieces.max()), spent)
-        middle = private_quantile.PrivateQuantile(
-            "middle", arrays, bins, (private_quantile.MiddleCost(),), arrays.pieces, scale
-        )
-        half_width, is_clamped = math.ceil(3.0 * radius * arrays.span), self.interval == "clamped"
-        clipping = RangeAroundMiddle(bins, half_width, is_clamped)
-        return middle, RangeSum("mean", arrays, clipping, mean_epsilon)
 
 
 # ---- QUANTILE ----
@@ -202,17 +223,13 @@ class RangeBetweenPoints:
         return lower, np.maximum(points.max(axis=1), lower + 1)
 
 
-class _QuantileAveraging(CellMechanism):
+class _QuantileAveraging(_ArrayRange):
     """Options and allocation of both quantile mechanisms."""
 
-    grouping: array_averaging.GroupingRule
-    cap: array_averaging.CapRule | int
-    split: Number
     candidates: int
 
     def __post_init__(self) -> None:
-        array_averaging.check_rules(self.grouping, self.cap)
-        private_quantile.check_split(to_fraction(self.split, "split"), "split")
+        super().__post_init__()
         private_quantile.check_candidates(self.candidates)
 
     @abstractmethod
@@ -221,20 +238,15 @@ class _QuantileAveraging(CellMechanism):
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
         """Return the allocation of one cell: see `CellMechanism.allocate_cell`."""
-        groups = array_averaging.group_users(cell.counts, epsilon, self.grouping, self.cap)
-        arrays = array_averaging.PseudoUserMeans.from_grouping(groups, cell.counts, cell.span)
+        groups, arrays = self.arrays_of(cell, epsilon)
         spent = epsilon * to_fraction(self.split, "split")
         targets = self.targets(groups.n_arrays, epsilon - spent)
         # More points than quanta would repeat, and give a point more weight than another.
         points = private_quantile.EvenPoints(
             cell.span, min(self.candidates, cell.span), arrays.grain
         )
-        # Two choices, one per end; a user moves the cost of each by its number of arrays.
-        scale = private_quantile.selection_scale(int(arrays.pieces.max()), spent / 2)
         costs = tuple(private_quantile.RankCost(target) for target in targets)
-        ends = private_quantile.PrivateQuantile(
-            "range", arrays, points, costs, arrays.pieces, scale
-        )
+        ends = _choice("range", arrays, points, costs, spent)
         mean = RangeSum("mean", arrays, RangeBetweenPoints(points), epsilon - spent)
         divisor = arrays.grain * groups.n_arrays
         return ClippedRangeMean(cell, epsilon, (ends, mean), epsilon - spent, divisor, groups)
@@ -377,7 +389,7 @@ class AKMV(CellMechanism):
     candidates: int = private_quantile.CANDIDATES
 
     def __post_init__(self) -> None:
-        private_quantile.check_split(to_fraction(self.split, "split"), "split")
+        private_quantile.check_split(self.split)
         private_quantile.check_candidates(self.candidates)
 
     def allocate_cell(self, cell: CellProblem, epsilon: Fraction) -> ClippedRangeMean:
@@ -388,9 +400,6 @@ class AKMV(CellMechanism):
         target = max(cell.counts.size - math.ceil(1 / mean_epsilon), 0)
         sums = array_averaging.UserSums(cell.counts, cell.span)
         points = private_quantile.EvenPoints(sums.top, min(self.candidates, sums.top))
-        scale = private_quantile.selection_scale(1, spent)
-        extreme = private_quantile.PrivateQuantile(
-            "extreme", sums, points, (private_quantile.RankCost(target),), sums.pieces, scale
-        )
+        extreme = _choice("extreme", sums, points, (private_quantile.RankCost(target),), spent)
         stages = extreme, RangeSum("mean", sums, RangeUpToPoint(points), mean_epsilon)
         return ClippedRangeMean(cell, epsilon, stages, mean_epsilon, cell.total)

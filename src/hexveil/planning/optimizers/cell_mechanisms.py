@@ -23,14 +23,17 @@ import numpy as np
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.mechanisms import per_cell_allocation
 from hexveil.mechanisms.looks.bounds import CellMechanisms
-from hexveil.mechanisms.per_cell_allocation import MapProblem, PerCell, PlannedCells
+from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.single_cell import STUDY_SPAN, CellAllocation, CellMechanism, CellPlan
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, full_factors
 
 if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
+    from hexveil.model.occupancy import Occupancy
 
 
 PREDICTION_TRIALS = 256
@@ -53,15 +56,13 @@ def allocate_per_cell(problem: PlanningProblem, epsilon: Fraction) -> PlanAlloca
     if int(problem.occupancy.cells_per_user.max()) == 1:
         # Nobody is in two cells: a cell's loss is that of its most exposed user.
         return allocate_at(problem, epsilon)
-    cells = PerCell(_mechanism(problem)).allocate(map_problem(problem), epsilon)
+    cells = per_cell_allocation.allocate_within(*_facts(problem), epsilon)
     return _allocation(problem, cells, predicted_errors(cells))
 
 
 def allocate_at(problem: PlanningProblem, cell_epsilon: Fraction) -> PlanAllocation:
     """Return the allocation at nearly this loss of each cell."""
-    cells = PerCell(_mechanism(problem)).allocate_at(
-        map_problem(problem), cell_epsilon * ROUNDING_MARGIN
-    )
+    cells = per_cell_allocation.allocate_at(*_facts(problem), cell_epsilon * ROUNDING_MARGIN)
     return _allocation(problem, cells, predicted_errors(cells))
 
 
@@ -105,7 +106,8 @@ class SavedStages(ReadOnlyArrays):
             raise InputError("it does not have one choice of a mechanism for each cell.")
         if cell_epsilon is None or cell_epsilon <= 0:
             raise InputError("allocation.cell_epsilon must be above 0.")
-        cells = PlannedCells(map_problem(problem), _mechanism(problem), cell_epsilon, self.choices)
+        mechanism, occupancy, lattice = _facts(problem)
+        cells = PlannedCells(occupancy, lattice, mechanism, cell_epsilon, self.choices)
         if digest(cells) != self.stages:
             raise OtherStagesError(
                 "the stages of this plan come out otherwise in this version of hexveil than in "
@@ -115,34 +117,30 @@ class SavedStages(ReadOnlyArrays):
         return _allocation(problem, cells, self.predicted_error)
 
 
-def _mechanism(problem: PlanningProblem) -> CellMechanism:
-    mechanism = problem.request.mechanism
-    if not isinstance(mechanism, CellMechanism):
-        raise InputError(
-            f"{mechanism.name} cannot publish a cell by itself; see docs/reference/python.md."
-        )
-    return mechanism
-
-
-def map_problem(problem: PlanningProblem) -> MapProblem:
-    """Return the public facts of the map on the lattice of the records, or on that of a study.
+def _facts(problem: PlanningProblem) -> tuple[CellMechanism, Occupancy, ValueLattice]:
+    """Return the mechanism, and the map on the lattice of the records, or on that of a study.
 
     Raises
     ------
     InputError
-        If there are other bounds than the records were read with.
+        If the mechanism publishes no cell by itself, or there are other bounds than the records
+        were read with.
     """
-    occupancy, span = problem.occupancy, problem.span
+    mechanism, width = problem.request.mechanism, float(problem.span[0])
+    if not isinstance(mechanism, CellMechanism):
+        raise InputError(
+            f"{mechanism.name} cannot publish a cell by itself; see docs/reference/python.md."
+        )
     if problem.facts is None:
-        quantum = to_fraction(float(span[0]), "the width of the bounds") / STUDY_SPAN
-        return MapProblem(occupancy, Fraction(0), quantum, STUDY_SPAN)
+        upper = to_fraction(width, "the width of the bounds")
+        return mechanism, problem.occupancy, ValueLattice(Fraction(0), upper, upper / STUDY_SPAN)
     lattice = problem.facts.lattice
-    if float(lattice.upper - lattice.lower) != float(span[0]):
+    if float(lattice.span) != width:
         raise InputError(
             "a mechanism of one cell takes the bounds that the records were read with; leave "
             "bounds out of the plan, or read the records with others."
         )
-    return MapProblem(occupancy, lattice.lower, lattice.quantum, lattice.span_quanta)
+    return mechanism, problem.occupancy, lattice
 
 
 def _allocation(

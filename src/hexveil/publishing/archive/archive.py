@@ -33,7 +33,7 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from hexveil.base import atomic_files, scratch
-from hexveil.base.errors import HexveilError, InputError, StorageError, is_interruption
+from hexveil.base.errors import HexveilError, StorageError, is_interruption
 from hexveil.learning.remembering import MOST_DAYS
 from hexveil.publishing import receipt, signing
 from hexveil.publishing.archive.archive_catalogue import update_catalogue
@@ -211,19 +211,12 @@ class Archive(ArchiveFiles):
         Raises
         ------
         InputError
-            If its folder cannot be created, or exists and is not complete. An object store cannot
-            be checked beforehand.
+            If its folder cannot be created. An object store cannot be checked beforehand.
         """
-        if not self.local or self.is_complete(release):
-            return
         place = Path(self.full(release.path))
-        if place.exists():
-            raise InputError(
-                f"{place} exists without its {receipt.NAME}, so it is incomplete; move it away and "
-                "publish again."
-            )
-        # Checked here so that nothing is booked for a folder that cannot be written.
-        check_writable(place)
+        # A folder without its receipt is one that is not complete, and is written anew.
+        if self.local and not place.exists():
+            check_writable(place)
 
     def write_release(self, release: CurrentRelease, write: Callable[[Path], object]) -> None:
         """Write a release into its folder unless that is complete; `set_current` makes it official.

@@ -26,7 +26,6 @@ from hexveil.publishing.catalogue.release_description import (
     DataFile,
     ReleaseDescription,
     describe_release,
-    stated_facts,
 )
 
 Node = dict[str, Any]
@@ -36,6 +35,8 @@ ITEM, FORMER = "stac-item.json", "cells.csv-metadata.json"
 """Where the period is known; in folders of earlier versions alone."""
 _MOST_LETTERS = 5000
 """Of a description that search engines read."""
+_TELLING = ("geometry", "datetime", "links", "missingValues")
+"""Names of facts that say something where they are empty."""
 _FORMATS = {"time": "%H:%M", "datetime": "%Y-%m-%dT%H:%M", "instant": "%Y-%m-%d %H:%M:%SZ"}
 
 
@@ -54,7 +55,23 @@ def render_metadata(
     """
     description = describe_release(table, manifest, names)
     documents = {name: make(description) for name, make in DOCUMENTS.items()}
-    return {name: to_bytes(content) for name, content in documents.items() if content is not None}
+    return {name: to_bytes(known(content)) for name, content in documents.items() if content}
+
+
+def known(content: Any) -> Any:  # noqa: ANN401  JSON
+    """Return a description without what is not known: its empty facts, but for those that tell.
+
+    Examples
+    --------
+    >>> known({"url": "", "links": [], "publisher": {"name": "A", "url": None}})
+    {'links': [], 'publisher': {'name': 'A'}}
+    """
+    if isinstance(content, list):
+        return [known(entry) for entry in content]
+    if not isinstance(content, dict):
+        return content
+    facts = ((name, known(fact)) for name, fact in content.items())
+    return {name: fact for name, fact in facts if fact or fact == 0 or name in _TELLING}
 
 
 def to_bytes(content: dict[str, Any]) -> bytes:
@@ -65,9 +82,9 @@ def to_bytes(content: dict[str, Any]) -> bytes:
 def data_package(description: ReleaseDescription) -> Node:
     """Return the content of `datapackage.json`."""
     stated, name = description.stated, description.stated.get("license", "")
-    licence = stated_facts({"name": "" if "://" in name else name, "path": description.license_url})
+    licence = {"name": "" if "://" in name else name, "path": description.license_url}
     publisher = {"title": stated.get("publisher"), "role": "publisher"}
-    publisher |= stated_facts({"path": stated.get("publisher_url"), "email": description.email})
+    publisher |= {"path": stated.get("publisher_url"), "email": description.email}
     # Tools read the rows as text: the other tables bring their own types.
     files = [file for file in description.files if file.key == "csv"]
     return {
@@ -76,15 +93,11 @@ def data_package(description: ReleaseDescription) -> Node:
         "id": description.identifier,
         "title": description.title,
         "description": description.text,
-        **stated_facts(
-            {
-                "homepage": stated.get("landing_page"),
-                "version": description.version,
-                "keywords": stated.get("keywords"),
-                "licenses": [licence] if licence else [],
-                "contributors": [publisher] if publisher["title"] else [],
-            }
-        ),
+        "homepage": stated.get("landing_page"),
+        "version": description.version,
+        "keywords": stated.get("keywords"),
+        "licenses": [licence] if name else [],
+        "contributors": [publisher] if publisher["title"] else [],
         "privacy": description.privacy,
         "resources": [_resource(file, description) for file in files],
     }
@@ -115,9 +128,9 @@ def _csv_field(column: ColumnDescription) -> Node:
     return {
         "name": escape_formula(column.name),
         "type": "datetime" if column.kind == "instant" else column.kind,
-        **stated_facts({"format": _FORMATS.get(column.kind)}),
+        "format": _FORMATS.get(column.kind),
         "description": column.text,
-        **stated_facts({"unit": column.unit}),
+        "unit": column.unit,
         "constraints": {"required": True} if is_required else {},
     }
 
@@ -127,6 +140,8 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
     stated, privacy = description.stated, description.privacy
     base_url = stated.get("base_url", "")
     sentences = f"{description.text} {description.privacy_sentence()}"
+    publisher = {"@type": "Organization", "name": stated.get("publisher")}
+    publisher |= {"url": stated.get("publisher_url"), "email": description.email}
     return {
         "@context": "https://schema.org/",
         "@type": "Dataset",
@@ -134,17 +149,13 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
         "name": description.title,
         "description": sentences[:_MOST_LETTERS],
         "inLanguage": description.language,
-        **stated_facts(
-            {
-                "url": stated.get("landing_page") or base_url,
-                "version": description.version,
-                "keywords": stated.get("keywords"),
-                "license": description.license_url,
-                "publisher": _organisation(description),
-                "spatialCoverage": _places(description),
-                "temporalCoverage": "/".join(description.coverage.period() or ()),
-            }
-        ),
+        "url": stated.get("landing_page") or base_url,
+        "version": description.version,
+        "keywords": stated.get("keywords"),
+        "license": description.license_url,
+        "publisher": publisher if publisher["name"] else None,
+        "spatialCoverage": _places(description),
+        "temporalCoverage": "/".join(description.coverage.period() or ()),
         "measurementTechnique": f"{privacy['model']}, epsilon {privacy['epsilon']}, privacy unit "
         f"{privacy['privacy_unit']}",
         "variableMeasured": [
@@ -152,7 +163,7 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
                 "@type": "PropertyValue",
                 "name": column.name,
                 "description": column.text,
-                **stated_facts({"unitText": column.unit}),
+                "unitText": column.unit,
             }
             for column in description.columns
         ],
@@ -166,15 +177,6 @@ def schema_org_dataset(description: ReleaseDescription) -> Node:
             for file in description.files
         ],
     }
-
-
-def _organisation(description: ReleaseDescription) -> Node | None:
-    """Return the publisher; None where none is stated."""
-    stated = description.stated
-    if "publisher" not in stated:
-        return None
-    facts = {"url": stated.get("publisher_url"), "email": description.email}
-    return {"@type": "Organization", "name": stated["publisher"], **stated_facts(facts)}
 
 
 def _places(description: ReleaseDescription) -> list[Node]:
@@ -213,6 +215,8 @@ def context(base_url: str | None) -> Node:
 def dataset_document(description: ReleaseDescription) -> Node:
     """Return the JSON-LD document of a release."""
     stated, language = description.stated, description.language
+    agent = {"@type": "foaf:Agent", "foaf:name": stated.get("publisher")}
+    agent |= {"foaf:homepage": _reference(stated.get("publisher_url"), "foaf:Document")}
     return {
         "@context": context(stated.get("base_url")),
         "@id": HERE,
@@ -220,17 +224,13 @@ def dataset_document(description: ReleaseDescription) -> Node:
         "dct:identifier": description.identifier,
         "dct:title": text(description.title, language),
         "dct:description": text(description.text, language),
-        **stated_facts(
-            {
-                "dcat:version": description.version,
-                "dct:publisher": _agent(stated) if "publisher" in stated else None,
-                "dcat:contactPoint": _contact(stated) if "contact" in stated else None,
-                "dcat:keyword": [text(keyword, language) for keyword in stated.get("keywords", ())],
-                "dcat:theme": [_theme(theme) for theme in stated.get("theme", ())],
-                "dcat:landingPage": _reference(stated.get("landing_page"), "foaf:Document"),
-                **_coverage(description.coverage, stated.get("spatial")),
-            }
-        ),
+        "dcat:version": description.version,
+        "dct:publisher": agent if agent["foaf:name"] else None,
+        "dcat:contactPoint": _contact(stated) if "contact" in stated else None,
+        "dcat:keyword": [text(keyword, language) for keyword in stated.get("keywords", ())],
+        "dcat:theme": [_theme(theme) for theme in stated.get("theme", ())],
+        "dcat:landingPage": _reference(stated.get("landing_page"), "foaf:Document"),
+        **_coverage(description.coverage, stated.get("spatial")),
         "dct:provenance": {
             "@type": "dct:ProvenanceStatement",
             "rdfs:label": text(description.privacy_sentence(), "en"),
@@ -251,12 +251,6 @@ def _theme(theme: str) -> Node:
 def text(words: str, language: str) -> Node:
     """Return a text with its language."""
     return {"@value": words, "@language": language}
-
-
-def _agent(stated: Node) -> Node:
-    homepage = _reference(stated.get("publisher_url"), "foaf:Document")
-    agent = {"@type": "foaf:Agent", "foaf:name": stated["publisher"]}
-    return agent | stated_facts({"foaf:homepage": homepage})
 
 
 def _contact(stated: Node) -> Node:
@@ -311,7 +305,7 @@ def _distribution(file: DataFile, description: ReleaseDescription) -> Node:
         "dcat:downloadURL": {"@id": file.name},
         "dcat:mediaType": _reference(f"{_MEDIA_TYPES}/{file.media_type}", "dct:MediaType"),
         "dct:format": _reference(kind, "dct:MediaTypeOrExtent"),
-        **stated_facts({"dct:license": _reference(description.license_url, "dct:LicenseDocument")}),
+        "dct:license": _reference(description.license_url, "dct:LicenseDocument"),
     }
 
 
@@ -330,27 +324,23 @@ def item(description: ReleaseDescription) -> Node | None:
         return None
     box, (start, end) = coverage.box, coverage.period() or ("", "")
     licence, name = str(stated.get("license", "")), stated.get("publisher")
-    provider = stated_facts({"name": name, "url": stated.get("publisher_url")})
+    provider = {"name": name, "url": stated.get("publisher_url")}
     link = {"rel": "license", "href": description.license_url}
     return {
         "type": "Feature",
         "stac_version": VERSION,
         "id": description.name,
         "geometry": None if box is None else footprint(box),
-        **({} if box is None else {"bbox": list(box)}),
+        "bbox": box and list(box),
         "properties": {
             "datetime": None,
             "start_datetime": start,
             "end_datetime": end,
             "title": description.title,
             "description": description.text,
-            **stated_facts(
-                {
-                    "license": "other" if "://" in licence else licence,
-                    "providers": [provider] if name else [],
-                    "keywords": stated.get("keywords"),
-                }
-            ),
+            "license": "other" if "://" in licence else licence,
+            "providers": [provider] if name else [],
+            "keywords": stated.get("keywords"),
             "hexveil:request": description.identifier,
             "hexveil:privacy": description.privacy,
             "table:row_count": description.rows,

@@ -174,13 +174,8 @@ class ReleaseDescription:
 
     def privacy_sentence(self) -> str:
         """Return the promise in words."""
-        facts = {"delta": ""} | {k: v for k, v in self.privacy.items() if k != "model"}
+        facts = {k: v for k, v in self.privacy.items() if k != "model"}
         return render_sentence(_TEMPLATE, "privacy", **facts)
-
-
-def stated_facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts that are known: a description leaves out the others."""
-    return {name: fact for name, fact in facts.items() if fact}
 
 
 def instant_text(instant: datetime) -> str:
@@ -228,7 +223,7 @@ def describe_release(
             "model": f"{'(epsilon, delta)' if 'delta' in guarantee else 'pure epsilon'}"
             "-differential privacy",
             "epsilon": guarantee["epsilon_spent"],
-            **stated_facts({"delta": guarantee.get("delta")}),
+            "delta": guarantee.get("delta", ""),
             **{
                 name: guarantee[name]
                 for name in ("privacy_unit", "promise", "neighbours", "assumptions")

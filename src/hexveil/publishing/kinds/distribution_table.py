@@ -182,9 +182,9 @@ def _shape(plan: DistributionComponent, outputs: Outputs) -> tuple[PublishedShap
     """Return the shape that ranks are ranks in; of this release, also evenly within its bins."""
     if plan.component.published is not None:  # type: ignore[union-attr]  # of ranks
         return plan.component.published, None  # type: ignore[union-attr]
-    pooled, own = _measured(plan, outputs, SHAPE)
-    edges, place = pooled.bins.edges, pooled.measured_place(own)
-    shape = PublishedShape(edges, pooled.shares(own), place)
+    measured, own = _measured(plan, outputs, SHAPE)
+    pooled = measured.bins
+    shape = PublishedShape(pooled.edges, pooled.shares(own), pooled.measured_place(own))
     return shape, pooled.even_shares(own)
 
 
@@ -268,7 +268,8 @@ def decode_distribution(
         scores = remembered or _scores(plan, outputs)
         return statistics_of_scores(plan.terms, facts.lattice, shape, scores, means, even)
     measured, own = _measured(plan, outputs, SHAPE)
-    pooled, inflation = measured.shape, GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
+    pooled = measured.shape.bins
     shares, groups = pooled.shares(own), facts.cells.groupings()
     weight, off = weight_variance(measured.weights)
     variance = (measured.law.number_deviation / PARTS / weight) ** 2 + off

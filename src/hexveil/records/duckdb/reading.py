@@ -119,7 +119,6 @@ def fetch_dataset(
         refuse_single_records(*stored.count_single_records(), request.columns.user)
     request = check_offsets(records or session, counted.records, request)
     selection = _select_pairs(session, stored, rules, left_out.get(0, 0), request.scratch)
-    refusals.refuse_swapped(selection.cells, request)
     units = aggregation.to_units(stored.fetch_units(), rules.privacy_unit)
     warn_of_similar_ids(units.users, request.columns.user)
     counts = _rule_counts(request, left_out, repeats)

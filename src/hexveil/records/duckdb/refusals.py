@@ -6,12 +6,9 @@ out, and the places and times of records. No value, id or row is ever shown.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-from hexveil.base import hexagons
 from hexveil.base.errors import InputError
-from hexveil.model.cells import CellTable, zone_place
 from hexveil.records.duckdb import validation
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.times import END_OF_TIMES
@@ -174,36 +171,3 @@ def _selected_away(
         f"no record is left after selection: of {sum(left_out.values())} records, "
         f"{left_out.get(reason, 0)} are {validation.REASONS[reason]}; widen the selection."
     )
-
-
-def refuse_swapped(cells: CellTable, request: ReadRequest) -> None:
-    """Raise InputError if the cells would lie near the time zone's city once swapped.
-
-    In most places swapped degrees are still degrees; the declared time zone gives them away. A
-    box given by the caller settles the matter.
-    """
-    city = None if request.rules.clock is None else zone_place(request.rules.clock)
-    if city is None or cells.hexagon is None or request.rules.select.box is not None:
-        return
-    # Eight to sixteen cells suffice to see on which continent they lie.
-    sample = cells.hexagon[:: max(len(cells) // 8, 1)]
-    places = [hexagons.outline(int(hexagon))[0] for hexagon in sample]
-    # Far from the city, and near it exchanged, if that would be a latitude.
-    if all(
-        abs(lon) <= 90
-        and _degrees_apart((lat, lon), city) > 30
-        and _degrees_apart((lon, lat), city) < 20
-        for lon, lat in places
-    ):
-        raise InputError(
-            f"{_SWAPPED}the places are far from {request.rules.clock}, and exchanged they are "
-            "near it; exchange them, or give the box they belong to."
-        )
-
-
-def _degrees_apart(place: tuple[float, float], city: tuple[float, float]) -> float:
-    """Return the great-circle distance of two (latitude, longitude), in degrees."""
-    (a, b), (c, d) = ((math.radians(x), math.radians(y)) for x, y in (place, city))
-    cosine = math.sin(a) * math.sin(c) + math.cos(a) * math.cos(c) * math.cos(b - d)
-    # Rounding can push the cosine of equal places above 1.
-    return math.degrees(math.acos(max(-1.0, min(1.0, cosine))))

@@ -14,7 +14,6 @@ from hexveil.base.arrays import Floats
 from hexveil_research.papers.comp.runs import Run, column, constants_error
 from hexveil_research.papers.study import Claim, Line, Panel, Whose, band, line
 
-ERROR_UNIT = "km/h + (km/h)²"
 CELL_LOSS = "privacy loss ε of one cell"
 CLOSE = 3e-3
 """Where a joint plan's search ends."""

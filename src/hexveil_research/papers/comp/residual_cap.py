@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from hexveil.accounting.clip_user import TIE, CellError
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.base.rational import Number
 from hexveil.model.occupancy import LocalOccupancy
 
 
@@ -84,11 +84,7 @@ def cap_after_suppression(
     >>> cap_after_suppression(whole, whole.n, 1.0, "0.1").caps.tolist()
     [10]
     """
-    measure = CellError.of(
-        float(to_positive_fraction(span, "span")),
-        float(to_positive_fraction(epsilon, "epsilon")),
-        None,
-    )
+    measure = CellError.of(span, epsilon)
     remaining = np.asarray(contributions, dtype=np.int64)
     caps, n = _best_caps(occupancy, remaining, measure)
     errors = measure.parts(n, caps, occupancy.records_per_cell)

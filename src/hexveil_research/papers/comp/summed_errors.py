@@ -26,12 +26,7 @@ from hexveil.mechanisms import OptimalClipping
 from hexveil.model.occupancy import Occupancy
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.optimizers.calibration import fit_noise
-from hexveil.planning.optimizers.joint import (
-    SAFETY_MARGIN,
-    bounded_rows,
-    in_few_scales,
-    in_quanta,
-)
+from hexveil.planning.optimizers.joint import SAFETY_MARGIN, bounded_rows, in_few_scales, in_quanta
 from hexveil.planning.optimizers.user_factors import (
     ClippingProblem,
     Rates,

@@ -66,13 +66,9 @@ def test_a_run_is_what_the_formulas_say():
 SLOT = Slot("drawn", 65.0, comp_setting(3, 0, cells=6))
 
 
-def drawn(_):
-    return (SLOT,)
-
-
 def test_the_papers_records_are_not_called_reproduced():
     """Its hour is not published: the claim says what stands in its place, without a verdict."""
-    claim = busiest_hour.resemblance(drawn(None))
+    claim = busiest_hour.resemblance((SLOT,))
     assert claim.verdict == "not tried"
     assert "drawn: 6 cells, 63 users, at most 6 a user" in claim.measured
 

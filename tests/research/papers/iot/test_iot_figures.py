@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil_research.papers.iot import (
-    extremes,
-    figure_claims,
-    gains,
-    lengths,
-    scaling,
-    surrogate,
-)
+from hexveil_research.papers.iot import extremes, figure_claims, gains, lengths, scaling, surrogate
 from hexveil_research.papers.iot.iot_cells import Curve, X
 
 

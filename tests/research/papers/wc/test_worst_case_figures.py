@@ -7,15 +7,8 @@ from scipy.optimize import linprog
 import hexveil as hv
 from hexveil import theory
 from hexveil_research.mechanisms.foresight import Foresight
-from hexveil_research.papers.wc import (
-    clipping_claims,
-    curve_claims,
-    linear_program,
-)
-from hexveil_research.papers.wc.count_collections import (
-    ThresholdCurve,
-    X,
-)
+from hexveil_research.papers.wc import clipping_claims, curve_claims, linear_program
+from hexveil_research.papers.wc.count_collections import ThresholdCurve, X
 
 # ---- Claims about clipping in general: a wrong formula turns their verdicts ----
 

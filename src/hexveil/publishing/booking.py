@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Charge:
-    """What the ledger books for a release, and what its stages are metered by.
+    """Booking of a release, and the losses that meter its stages.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ def any_unit_charge(
 
 
 def _reserved(losses: Losses, unit: str, public: Any) -> dict[str, Any]:  # noqa: ANN401  facts
-    """Return hashed losses, the unit as the account pins it, and what ids and codes mean."""
+    """Return hashed losses, the unit as the account pins it, and the meaning of ids and codes."""
     known = public is not None
     return {
         "losses": losses,

@@ -97,7 +97,7 @@ def describe(stated: Json, table: pa.Table, checksum: str) -> DocumentSection:
 
 
 def _of_whole(whole: Json, checksum: str) -> DocumentSection:
-    """Return the dossier of what holds of several value columns together."""
+    """Return the dossier of several value columns together."""
     unit, loss = whole["guarantee"]["privacy_unit"], whole["guarantee"]["epsilon_spent"]
     return document(
         "columns/dossier.md",

@@ -245,7 +245,7 @@ def as_current(former: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_words_of_today(stated: dict[str, Any]) -> dict[str, Any]:
-    """Return statements without what all requests have today; other words are refused."""
+    """Return statements in the words of today; other words are refused."""
     stated = {key: part for key, part in stated.items() if key not in GONE}
     plan = stated.get("plan")
     request = plan.get("request") if isinstance(plan, dict) else None

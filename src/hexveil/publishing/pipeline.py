@@ -196,7 +196,7 @@ def _book_and_draw(dataset: AnyDataset, plan: Plan, book: Ledger) -> _Draw:
 def draw_once(
     charge: Charge, stages: StagedPlan, sums: PrivateSums, ledger: Ledger
 ) -> tuple[Outputs, bool]:
-    """Book a charge and draw, under the ledger's lock; or return what is stored, and True.
+    """Book a charge and draw, under the ledger's lock; or return the stored outputs, and True.
 
     `sums` are PRIVATE.
     """

@@ -200,14 +200,3 @@ def test_squares_of_all_columns_add_up_under_a_delta(dataset, tmp_path, monkeypa
     other = hv.Ledger(tmp_path / "other.sqlite", dataset="air", budget=3, delta="1e-6")
     with pytest.raises(HexveilError, match="more than was booked"):
         hv.release(dataset, plan, ledger=other, accept_noise=True)
-
-
-@pytest.mark.slow
-def test_columns_are_rolled_up_and_compared(made, folder):
-    """Each by its name, from the folder as from memory."""
-    other = replace(made, manifest=made.manifest | {"request": "0" * 64})
-    for column in BOUNDS:
-        assert len(hv.roll_up(folder, resolution="all", timeslot="all", value=column)) == 1
-        changes = hv.compare_releases(folder, other, value=column)
-        assert changes.statement["dataset"]["value"] == column
-        assert changes.verdicts["cannot be told"] == len(changes)

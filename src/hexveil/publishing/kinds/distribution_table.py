@@ -150,7 +150,7 @@ def decode_release(
 
 
 def _measured(plan: DistributionComponent, outputs: Outputs, name: str) -> tuple[Any, Outputs]:
-    """Return what a part of the plan measured: its allocation, and the outputs of its stages."""
+    """Return the allocation of a part of the plan, and the outputs of its stages."""
     component = plan.stages().component(name)
     return component.plan, component.outputs(outputs)
 

@@ -150,7 +150,7 @@ def check_delta(manifest: Json, units: int) -> Iterator[str]:
 
 
 def check_losses(manifest: Json) -> Iterator[str]:
-    """Yield contradictions of losses with each other, with what was spent and asked for, and δ."""
+    """Yield contradictions of losses with each other, with ε as spent and requested, and δ."""
     guarantee, losses, delta = manifest["guarantee"], manifest["losses"], delta_of(manifest)
     spent = Fraction(guarantee["epsilon_spent"])
     if guarantee["epsilon_spent"] != epsilon_text(Fraction(losses["max"])):
@@ -190,7 +190,7 @@ def find_differences(
     source: str,
     tolerance: float = TOLERANCE,
 ) -> Iterator[str]:
-    """Yield the places where a statement is not the expected one; what is not expected is free.
+    """Yield the places where a statement is not the expected one; others are free.
 
     Parameters
     ----------

@@ -216,7 +216,7 @@ def dataset_catalogue(days: list[ListedDay], folder: str) -> Json:
 
 
 def _dataset(day: ListedDay) -> Json:
-    """Return a day's dataset, whose addresses begin at its own folder."""
+    """Return a day's dataset with addresses that begin at its own folder."""
     base = {"@base": f"{day.release.path}/"}
     return day.dataset | {"@context": base, "dcat:inSeries": {"@id": f"../../{SERIES}"}}
 

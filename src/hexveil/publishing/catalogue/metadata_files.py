@@ -59,7 +59,7 @@ def render_metadata(
 
 
 def known(content: Any) -> Any:  # noqa: ANN401  JSON
-    """Return a description without what is not known: its empty facts, but for those that tell.
+    """Return a description without unknown facts: empty ones, but for those that tell.
 
     Examples
     --------

@@ -133,7 +133,7 @@ def weight_numbers(source: ReleaseSource) -> CellNumbers:
 
 
 def numbers_to_average(source: ReleaseSource, column: str) -> CellNumbers:
-    """Return a statistic in open cells, with what cells have in common as bias; see the module.
+    """Return a statistic in open cells, with errors that cells share as bias; see the module.
 
     Raises
     ------

@@ -10,6 +10,7 @@ on it is its asymptotic series (Abramowitz and Stegun, 7.1.23), whose terms fall
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def erfcx(x: Floats) -> Floats:
     [1.0, 0.427583576156, 1e-09]
     """
     x = np.asarray(x, dtype=np.float64)
-    value = _upper(np.abs(x))
+    value = _in_chunks(_upper, np.abs(x))
     negative = x < 0.0
     if negative.any():
         with np.errstate(over="ignore"):
@@ -59,12 +60,7 @@ def erfc(x: Floats) -> Floats:
     >>> erfc(np.array([-np.inf, 0.0, 1.0])).round(12).tolist()
     [2.0, 1.0, 0.157299207050]
     """
-    size = np.abs(np.asarray(x, dtype=np.float64))
-    # The square in two parts, one of them exact: that of a large number loses digits.
-    size = np.minimum(size, 30.0)
-    head = np.trunc(size * 16.0) / 16.0
-    tail = np.exp(-head * head) * np.exp((head - size) * (head + size)) * _upper(size)
-    return np.where(np.asarray(x) < 0.0, 2.0 - tail, tail)
+    return _in_chunks(_complement, np.asarray(x, dtype=np.float64))
 
 
 def ndtr(x: Floats) -> Floats:
@@ -78,16 +74,27 @@ def ndtr(x: Floats) -> Floats:
     return 0.5 * erfc(np.asarray(x) * -math.sqrt(0.5))
 
 
-def _upper(x: Floats) -> Floats:
-    """Return `erfcx` of numbers of 0 or more."""
+def _in_chunks(work: Callable[[Floats], Floats], x: Floats) -> Floats:
     value = np.empty(x.shape)
     flat, result = x.ravel(), value.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
-        result[start : start + _CHUNK] = _upper_chunk(flat[start : start + _CHUNK])
+        result[start : start + _CHUNK] = work(flat[start : start + _CHUNK])
     return value
 
 
-def _upper_chunk(x: Floats) -> Floats:
+def _complement(x: Floats) -> Floats:
+    """Return `erfc`."""
+    size = np.minimum(np.abs(x), 30.0)
+    # The square in two parts, one of them exact: that of a large number loses digits.
+    head = np.floor(size * 16.0) / 16.0
+    value = _upper(size)
+    value *= np.exp((head - size) * (head + size))
+    value *= np.exp(-head * head)
+    return np.where(x < 0.0, 2.0 - value, value)
+
+
+def _upper(x: Floats) -> Floats:
+    """Return `erfcx` of numbers of 0 or more."""
     clipped = np.fmin(x, _END)
     place = np.rint(clipped * _STEPS).astype(np.int64)
     offset = clipped - place / _STEPS

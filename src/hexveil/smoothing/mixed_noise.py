@@ -23,7 +23,7 @@ import math
 import numpy as np
 
 from hexveil.base.arrays import Floats
-from hexveil.base.normal_law import erfc, erfcx
+from hexveil.base.normal_law import erfcx
 
 _PRECISIONS = np.array([0.0, 1e-4, 0.003, 0.02, 0.08, 0.25, 0.6, 1.1, 1.8, np.inf])
 _EXPONENTIALS = np.array([0.0, 0.07, 0.3, 0.8, 1.7, 3.2, 5.5, 9.0, np.inf])
@@ -60,10 +60,11 @@ def log_noise_tail(residual: Floats, scale: Floats, sd: Floats) -> Floats:
     """Return the log probability that Laplace plus normal noise exceeds a number of 0 or more."""
     r, ratio = residual / sd, sd / scale
     near, far = (ratio - r) / math.sqrt(2.0), (ratio + r) / math.sqrt(2.0)
-    gauss = 2.0 * erfcx(r / math.sqrt(2.0)) - erfcx(far)
-    centre = -0.5 * r * r + np.log(gauss + erfcx(np.maximum(near, 0.0)))
-    cut = np.minimum(near, 0.0)
-    tail = 0.5 * ratio**2 - ratio * r + np.log(erfc(cut) + np.exp(-cut * cut) * gauss)
+    gauss, scaled = 2.0 * erfcx(r / math.sqrt(2.0)) - erfcx(far), erfcx(np.abs(near))
+    centre = -0.5 * r * r + np.log(gauss + scaled)
+    # Below 0 the complement is 2 less that of the size.
+    excess = np.exp(-near * near) * np.where(near > 0.0, 0.0, gauss - scaled)
+    tail = 0.5 * ratio**2 - ratio * r + np.log(2.0 + excess)
     return np.asarray(np.where(near > 0.0, centre, tail) - math.log(4.0))
 
 
@@ -84,9 +85,11 @@ def log_noise_density(residual: Floats, scale: Floats, sd: Floats) -> Floats:
     r, ratio = np.abs(residual), sd / scale
     near, far = (ratio - r / sd) / math.sqrt(2.0), (ratio + r / sd) / math.sqrt(2.0)
     # Scaled complementary error functions, since both factors of either term may underflow.
-    centre = -0.5 * (r / sd) ** 2 + np.log(erfcx(np.maximum(near, 0.0)) + erfcx(far))
-    cut = np.minimum(near, 0.0)
-    tail = 0.5 * ratio**2 - r / scale + np.log(erfc(cut) + np.exp(-cut * cut) * erfcx(far))
+    beyond, scaled = erfcx(far), erfcx(np.abs(near))
+    centre = -0.5 * (r / sd) ** 2 + np.log(scaled + beyond)
+    # Below 0 the complement is 2 less that of the size.
+    excess = np.exp(-near * near) * np.where(near > 0.0, 0.0, beyond - scaled)
+    tail = 0.5 * ratio**2 - r / scale + np.log(2.0 + excess)
     return np.asarray(np.where(near > 0.0, centre, tail) - np.log(4.0 * scale))
 
 

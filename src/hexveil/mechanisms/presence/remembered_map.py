@@ -89,7 +89,7 @@ class RememberedMap(PresenceAllocation):
         return np.rint(self.fine_window(outputs).middle).astype(np.int64)
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:  # noqa: ARG002  of all maps
-        """Return what the ranges rest on."""
+        """Return the foundations of the ranges."""
         return {"history": list(self.releases), "within": self.within}
 
     def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:  # noqa: ARG002

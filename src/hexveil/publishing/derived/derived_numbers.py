@@ -156,7 +156,7 @@ def open_source(
 
 
 def roll_up_statement(source: ReleaseSource, statistic: str, basis: str) -> dict[str, Any]:
-    """Return what `roll-up.json` states of cells and days alike."""
+    """Return the statements of `roll-up.json` on cells and days alike."""
     manifest = source.manifest
     return {
         "kind": "roll-up",

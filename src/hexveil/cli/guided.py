@@ -290,7 +290,7 @@ def price_words(run: Run) -> str:
 
 
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
-    """Recognise the columns, ask what is open, propose grids, release, open the page."""
+    """Recognise the columns, ask open questions, propose grids, release, open the page."""
     _check_run(run, options)
     look = look_at_columns(run)
     completed = drafted(run, look)

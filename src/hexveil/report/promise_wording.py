@@ -87,7 +87,7 @@ def delta_in_words(manifest: Mapping[str, Any]) -> str:
 
 
 def limits_of_promise() -> dict[str, str]:
-    """Return the sentences on what is not protected.
+    """Return the sentences on the limits of the protection.
 
     On `presence`; on counts, places and times, which have `exact_counts`; and on values that users
     have `in_common`, which a release shows.

@@ -236,7 +236,7 @@ class PresenceRequest:
         return PresenceAllocation(*self._of_form(form), weight)
 
     def _of_form(self, form: MapForm) -> tuple[int, int, Fraction, MapForm, float | None, Fraction]:
-        """Return what plans of averages begin with."""
+        """Return the first components of plans of averages."""
         n_cells, steps = self.grid.n_cells, self.lattice.span_quanta
         return n_cells, steps, self.epsilon, form, self._false_openings, self.delta
 

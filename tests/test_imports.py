@@ -48,7 +48,10 @@ ROOMS = {
 }
 """Which rooms a room may import."""
 PACKAGES = {
-    "base": "numpy pyarrow h3:hexagons.py h3ronpy:hexagons.py threadpoolctl:blas_threads.py",
+    "base": (
+        "numpy pyarrow h3:hexagons.py h3ronpy:hexagons.py scipy:normal_law.py "
+        "threadpoolctl:blas_threads.py"
+    ),
     "model": "numpy",
     "accounting": "numpy",
     "evaluation": "numpy pyarrow",

@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 from scipy import special
 
+from hexveil.base import normal_law
 from hexveil.base.normal_law import erfc, erfcx, ndtr
 
 PLACES = np.concatenate([np.linspace(0.0, 26.0, 5_003), np.logspace(-300, 0, 301)])
 ENDS = np.array([0.0, -0.0, 12.0, np.nextafter(12.0, 13.0), 40.0, 1e200, np.inf, -np.inf, np.nan])
+
+
+@pytest.fixture(autouse=True)
+def recipient(monkeypatch):
+    """Stand where SciPy is not installed."""
+    monkeypatch.setattr(normal_law, "scipy_special", lambda: None)
 
 
 def scaled(place):

@@ -19,11 +19,12 @@ import click
 from hexveil import evaluation
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
-from hexveil.cli import formatting, shared_steps
+from hexveil.cli import formatting
 from hexveil.config import Run
 from hexveil.records.progress import show_progress
 from hexveil.simulation import own_cells
 from hexveil.simulation.own_cells import select_cell
+from hexveil_research.cell_comparison import read_cells
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
 from hexveil_research.papers.running import Report
@@ -100,7 +101,7 @@ def setting_of(run: Run, cell: str | None, **options: Any) -> Setting:  # noqa: 
         if options[name] is not None:
             option = "--built-in" if name == "built_in" else f"--{name}"
             raise InputError(f"{option} and --records cannot be combined: use one of them.")
-    data = shared_steps.read_cells(run)
+    data = read_cells(run)
     number = None if cell is None else select_cell(data.public.cells, cell)
     return figure_setting(data=data, cell=number, **options | {"bounds": None})
 

@@ -10,13 +10,9 @@ import pytest
 
 import hexveil as hv
 from hexveil.model.cells import CellTable
-from hexveil.simulation.own_cells import (
-    check_folder,
-    own_cell,
-    read_counts,
-    select_cell,
-    write_files,
-)
+from hexveil.simulation.own_cells import own_cell, select_cell
+from hexveil_research.papers.study_data import read_counts
+from hexveil_research.papers.study_folders import check_folder, write_files
 
 MANIFEST = json.dumps({"schema_version": 1, "guarantee": {}})
 

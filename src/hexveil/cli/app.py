@@ -109,7 +109,10 @@ PANELS = {
     "Help": ("help",),
 }
 """Every command, by purpose."""
-OF_OTHERS: dict[str, str | None] = {"reproduce": "Reproduce the papers' figures and claims."}
+OF_OTHERS: dict[str, str | None] = {
+    "evaluate": "Compare mechanisms on one cell by simulation; nothing is spent.",
+    "reproduce": "Reproduce the papers' figures and claims.",
+}
 """Purposes of commands of other packages, whose entry points name their declarations."""
 LEDGER = CommandGroup(
     "ledger",

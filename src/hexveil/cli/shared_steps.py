@@ -84,13 +84,6 @@ def read_facts(run: Run) -> Any:  # noqa: ANN401  of one value column, or of sev
     return read_releasable(run).public
 
 
-def read_cells(run: Run) -> Dataset:
-    """Return the run's records for a study; those without places and labels are one cell."""
-    if not arguments.has_places(run) and not run.cells.explicit_fields():
-        run = run.with_fields("cells", one_cell=True)
-    return read(run)
-
-
 def build_query(run: Run, dialect: str) -> str:
     """Return the SQL that computes the run's sums elsewhere, a query for each value column."""
     runs = arguments.runs_of_columns(run)

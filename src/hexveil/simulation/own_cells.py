@@ -8,19 +8,15 @@ a choice (of a mechanism, a cap, an ε) that they led to on the records to be re
 The cell is named by its name or number, and counts come from a small file: both are public.
 """
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from hexveil.base import atomic_files
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import InputError, StorageError
+from hexveil.base.errors import InputError
 from hexveil.model.cells import CellTable
 from hexveil.records.dataset import Dataset
 
@@ -71,41 +67,6 @@ def some_cells(names: Sequence[str]) -> str:
     """
     examples = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
     return f"name one of {len(names)} ({examples}), or its number from 0"
-
-
-def read_counts(file: str | Path) -> Ints:
-    """Return the counts of a text file, one per user.
-
-    Parameters
-    ----------
-    file : str or Path
-        A JSON list of whole numbers, or a CSV file with one column of them, with or without a
-        header.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read as such.
-    """
-    path = Path(file)
-    try:
-        text = path.read_text("utf-8").strip()
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}; check the name of the counts.") from None
-    except OSError as error:
-        raise InputError(f"the counts {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:  # which holds the file's content
-        raise InputError(f"the counts {path} cannot be read: it is no text.") from None
-    is_list = text.startswith("[") and text.endswith("]")
-    numbers = [line.strip() for line in (text[1:-1].split(",") if is_list else text.splitlines())]
-    if not is_list and numbers and not numbers[0].isdecimal():
-        del numbers[0]
-    if not numbers or not all(re.fullmatch(r"[1-9]\d{0,17}", number) for number in numbers):
-        raise InputError(
-            f"the counts {path} must be whole numbers of at least 1, one per user: a JSON list "
-            "like [9, 3, 1], or one CSV column."
-        )
-    return np.array(numbers, dtype=np.int64)
 
 
 STAMP = "PRIVATE: computed from the values of own records; not for publication."
@@ -191,59 +152,3 @@ def stamped(table: pa.Table) -> pa.Table:
 def is_private(table: pa.Table) -> bool:
     """Return whether a table was made of own records."""
     return _KEY in (table.schema.metadata or {})
-
-
-def check_folder(folder: str | Path) -> None:
-    """Raise InputError if a folder is a release's, stands anywhere inside one, or is a file.
-
-    A release folder is one that holds a manifest.json of a release. One that cannot be read is
-    taken for such.
-    """
-    if Path(folder).is_file():
-        raise InputError(f"{folder} is a file; name a folder.")
-    for place in (Path(folder).resolve(), *Path(folder).resolve().parents):
-        if _is_release(place):
-            raise InputError(
-                f"{folder} lies in the release folder {place.name}, which is published and never "
-                "changes; name a folder outside it."
-            )
-
-
-def _is_release(folder: Path) -> bool:
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    # A manifest that cannot be read may be a release's: writing beside it is not risked.
-    except (OSError, ValueError):
-        return True
-    return isinstance(manifest, dict) and {"guarantee", "schema_version"} <= manifest.keys()
-
-
-def write_files(folder: str | Path, files: Mapping[str, bytes], *, private: bool) -> list[Path]:
-    """Write files to a folder, which is made if need be, and return their paths.
-
-    Each stands under a temporary name until it is whole; one of the same name is replaced.
-    Private files are named PRIVATE-..., and they and a folder made for them are their owner's
-    alone.
-
-    Raises
-    ------
-    InputError
-        If the folder lies in a release folder, or is a file.
-    StorageError
-        If the folder or a file cannot be written.
-    """
-    place = Path(folder)
-    check_folder(place)
-    # The process's umask still applies to files that are not private.
-    mode = 0o600 if private else 0o666
-    try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
-        return [
-            atomic_files.write(place / (f"PRIVATE-{name}" if private else name), content, mode=mode)
-            for name, content in files.items()
-        ]
-    except OSError as error:
-        why = atomic_files.reason(error)
-        raise StorageError(f"{place} cannot be written ({why}); name another folder.") from None

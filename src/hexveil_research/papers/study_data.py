@@ -6,6 +6,7 @@ are private: every figure of them is stamped, and only studies that read values 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +22,7 @@ from hexveil import Occupancy
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.records.dataset import Dataset
-from hexveil.simulation.own_cells import CellSelector, pair_means, read_counts, select_cell
+from hexveil.simulation.own_cells import CellSelector, pair_means, select_cell
 
 Bounds = tuple[Fraction, Fraction]
 
@@ -81,7 +82,7 @@ def of_counts(counts: str | Path | NDArray[np.int64] | Occupancy) -> StudyData:
     Parameters
     ----------
     counts : path, array_like of int or Occupancy
-        A file as `own_cells.read_counts` reads it has one cell. A CSV or
+        A file as `read_counts` reads it has one cell. A CSV or
         Parquet file with the columns cell, user and n has several.
 
     Examples
@@ -161,3 +162,38 @@ def _occupancy(table: pa.Table, path: Path) -> Occupancy:
         for name in ("cell", "user")
     )
     return Occupancy.from_coo(cell, user, np.asarray(n))
+
+
+def read_counts(file: str | Path) -> Ints:
+    """Return the counts of a text file, one per user.
+
+    Parameters
+    ----------
+    file : str or Path
+        A JSON list of whole numbers, or a CSV file with one column of them, with or without a
+        header.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read as such.
+    """
+    path = Path(file)
+    try:
+        text = path.read_text("utf-8").strip()
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; check the name of the counts.") from None
+    except OSError as error:
+        raise InputError(f"the counts {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:  # which holds the file's content
+        raise InputError(f"the counts {path} cannot be read: it is no text.") from None
+    is_list = text.startswith("[") and text.endswith("]")
+    numbers = [line.strip() for line in (text[1:-1].split(",") if is_list else text.splitlines())]
+    if not is_list and numbers and not numbers[0].isdecimal():
+        del numbers[0]
+    if not numbers or not all(re.fullmatch(r"[1-9]\d{0,17}", number) for number in numbers):
+        raise InputError(
+            f"the counts {path} must be whole numbers of at least 1, one per user: a JSON list "
+            "like [9, 3, 1], or one CSV column."
+        )
+    return np.array(numbers, dtype=np.int64)

@@ -22,7 +22,6 @@ import pyarrow.csv
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError, StorageError
-from hexveil.simulation import own_cells
 from hexveil.simulation.own_cells import NOT_COVERED, STAMP
 from hexveil_research.papers import claim_tally
 from hexveil_research.papers.study import (
@@ -47,7 +46,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 def check(out: Path) -> None:
     """Refuse early a folder that cannot be written, or that belongs to a release."""
-    own_cells.check_folder(out)
+    check_folder(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
         atomic_files.write(out / ".hexveil", b"").unlink()
@@ -155,7 +154,7 @@ def write(
             files = {f"{name}.{kind}": image for kind, image in images.items()}
             if outcome.panels:
                 files[f"{name}.csv"] = (f"# {stamp}\n".encode() if private else b"") + _csv(outcome)
-            own_cells.write_files(temporary, files, private=private)
+            write_files(temporary, files, private=private)
             if private:
                 temporary.chmod(0o700)
                 (temporary / WORDS).chmod(0o600)
@@ -272,3 +271,59 @@ def write_claims(out: Path, studies: Sequence[Study]) -> Path:
         raise StorageError(
             f"{out / CLAIMS} cannot be written ({atomic_files.reason(error)})."
         ) from None
+
+
+def check_folder(folder: str | Path) -> None:
+    """Raise InputError if a folder is a release's, stands anywhere inside one, or is a file.
+
+    A release folder is one that holds a manifest.json of a release. One that cannot be read is
+    taken for such.
+    """
+    if Path(folder).is_file():
+        raise InputError(f"{folder} is a file; name a folder.")
+    for place in (Path(folder).resolve(), *Path(folder).resolve().parents):
+        if _is_release(place):
+            raise InputError(
+                f"{folder} lies in the release folder {place.name}, which is published and never "
+                "changes; name a folder outside it."
+            )
+
+
+def _is_release(folder: Path) -> bool:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    # A manifest that cannot be read may be a release's: writing beside it is not risked.
+    except (OSError, ValueError):
+        return True
+    return isinstance(manifest, dict) and {"guarantee", "schema_version"} <= manifest.keys()
+
+
+def write_files(folder: str | Path, files: Mapping[str, bytes], *, private: bool) -> list[Path]:
+    """Write files to a folder, which is made if need be, and return their paths.
+
+    Each stands under a temporary name until it is whole; one of the same name is replaced.
+    Private files are named PRIVATE-..., and they and a folder made for them are their owner's
+    alone.
+
+    Raises
+    ------
+    InputError
+        If the folder lies in a release folder, or is a file.
+    StorageError
+        If the folder or a file cannot be written.
+    """
+    place = Path(folder)
+    check_folder(place)
+    # The process's umask still applies to files that are not private.
+    mode = 0o600 if private else 0o666
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700 if private else 0o777)
+        return [
+            atomic_files.write(place / (f"PRIVATE-{name}" if private else name), content, mode=mode)
+            for name, content in files.items()
+        ]
+    except OSError as error:
+        why = atomic_files.reason(error)
+        raise StorageError(f"{place} cannot be written ({why}); name another folder.") from None

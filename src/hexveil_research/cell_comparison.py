@@ -20,14 +20,16 @@ from hexveil.config import Run, arguments
 from hexveil.mechanisms import REGISTRY
 from hexveil.records.progress import show_progress
 from hexveil.simulation import own_cells
-from hexveil.simulation.own_cells import read_counts, select_cell, some_cells
+from hexveil.simulation.own_cells import select_cell, some_cells
+from hexveil_research.papers.study_data import read_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from hexveil.cli import declarations
+    from hexveil.records import Dataset
+    from hexveil_research.evaluate_command import EvaluateOptions
 
 
 COMPARING = "Comparing"
@@ -38,7 +40,7 @@ EPSILONS = ("0.25", "0.5", "1", "2")
 """Default values of --epsilon."""
 
 
-def evaluate(run: Run, options: declarations.EvaluateOptions) -> None:
+def evaluate(run: Run, options: EvaluateOptions) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent."""
     values = None if options.values is None else evaluation.values(options.values)
     mechanisms = [evaluation.mechanism(text) for text in options.mechanism or REGISTRY]
@@ -69,21 +71,28 @@ def epsilons(run: Run, option_texts: Sequence[str]) -> list[str]:
     return [number.strip() for text in option_texts for number in text.split(",") if number.strip()]
 
 
-def of_records(run: Run, options: declarations.EvaluateOptions) -> dict[str, Any]:
+def of_records(run: Run, options: EvaluateOptions) -> dict[str, Any]:
     """Return the records and the cell to compare on.
 
     Records without places or labels are one cell.
     """
     if not run.source:
         raise InputError("name counts (--counts), or records and one of their cells (--cell).")
-    data = shared_steps.read_cells(run)
+    data = read_cells(run)
     names = data.public.cells.names()
     if options.cell is None and len(names) > 1:
         raise InputError(f"--cell is needed: {some_cells(names)}.")
     return {"data": data, "cell": select_cell(data.public.cells, options.cell)}
 
 
-def of_file(run: Run, options: declarations.EvaluateOptions) -> dict[str, Any]:
+def read_cells(run: Run) -> Dataset:
+    """Return the run's records for a study; those without places and labels are one cell."""
+    if not arguments.has_places(run) and not run.cells.explicit_fields():
+        run = run.with_fields("cells", one_cell=True)
+    return shared_steps.read(run)
+
+
+def of_file(run: Run, options: EvaluateOptions) -> dict[str, Any]:
     """Return counts from a file with the bounds; refuse records as well."""
     assert options.counts is not None  # noqa: S101  asked
     for name, conflicting in (("records", run.source), ("--cell", options.cell)):

@@ -54,7 +54,8 @@ from hexveil.publishing.memory.history import History, forecast_cells
 from hexveil.publishing.memory.presence_history import forecast_declared
 from hexveil.publishing.memory.score_history import forecast_scores
 from hexveil.publishing.memory.stored_day import EarlierRelease, read_earlier, to_bytes
-from hexveil.simulation import cars, flights
+from hexveil.simulation import flights
+from hexveil_research import cars
 
 CARS, RECORD_KM = 10_000, 1.0
 PRESENCE = "presence"

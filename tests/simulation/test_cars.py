@@ -8,7 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.simulation.cars import BOX, UTC_OFFSET, CarCity
+from hexveil_research.cars import BOX, UTC_OFFSET, CarCity
 
 CITY = CarCity(cars=300, days=2, seed=4)
 

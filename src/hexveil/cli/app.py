@@ -112,6 +112,7 @@ PANELS = {
 OF_OTHERS: dict[str, str | None] = {
     "evaluate": "Compare mechanisms on one cell by simulation; nothing is spent.",
     "reproduce": "Reproduce the papers' figures and claims.",
+    "simulate": "Write records of buses or private cars in an invented city.",
 }
 """Purposes of commands of other packages, whose entry points name their declarations."""
 LEDGER = CommandGroup(

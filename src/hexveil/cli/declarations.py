@@ -169,24 +169,6 @@ class RollUpOptions(CoarserOptions):
     by: Literal["all", "weekend", "weekday"] = "all"
 
 
-class SimulateOptions(Declaration):
-    """Write records of buses or private cars in an invented city.
-
-    The same options give the same records; a longer period begins with the same days.
-    """
-
-    example = "hexveil simulate --users 300 --days 7 --seed 1 --out city.parquet"
-
-    out: Path
-    vehicles: Literal["buses", "cars"] = "buses"
-    users: int | None = None
-    days: int | None = None
-    seed: int = 1
-    start: str = "2024-01-01"
-    interval: str = "20s"
-    streets: Path | None = None
-
-
 class HelpOptions(Declaration):
     """Explain a command, or list the fields of a run file.
 

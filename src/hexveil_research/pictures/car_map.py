@@ -17,7 +17,7 @@ import hexveil as hv
 from hexveil.model.areas import Polygon
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.records.dataset import Dataset
-from hexveil.simulation.cars import BOX, ZONE, CarCity
+from hexveil_research.cars import BOX, ZONE, CarCity
 from hexveil_research.pictures import maps
 from hexveil_research.pictures.gallery_settings import Picture
 from hexveil_research.pictures.png_files import save

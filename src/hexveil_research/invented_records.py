@@ -15,8 +15,8 @@ from hexveil.records.progress import show_progress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hexveil.cli import declarations
     from hexveil.cli.formatting import Row
+    from hexveil_research.simulate_command import SimulateOptions
 
 INVENTED = (
     "Streets, routes, buses and speeds are simulated; the records belong to nobody. The columns "
@@ -32,7 +32,7 @@ DEFAULT_SIZE = {"buses": (300, 7), "cars": (10_000, 1)}
 """Vehicles and days without options."""
 
 
-def simulate(options: declarations.SimulateOptions) -> None:
+def simulate(options: SimulateOptions) -> None:
     """Write records of buses or private cars in an invented city."""
     default_users, default_days = DEFAULT_SIZE[options.vehicles]
     users = default_users if options.users is None else options.users
@@ -49,7 +49,7 @@ def simulate(options: declarations.SimulateOptions) -> None:
 
         city = City(users=users, interval=options.interval, **common)
     else:
-        from hexveil.simulation.cars import CarCity  # noqa: PLC0415
+        from hexveil_research.cars import CarCity  # noqa: PLC0415
 
         city = CarCity(cars=users, **common)
     with show_progress(SIMULATING):

@@ -14,7 +14,7 @@ from hexveil.mechanisms.looks.clipped_mean import half_widths
 from hexveil.mechanisms.single_cell import CellPlan, CellProblem
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Dataset, Sums
-from publishing.measuring import lattice, live_cells, means, statistic
+from publishing.measuring import check, lattice, live_cells, means, statistic
 from publishing.setting import dataset_of, plan_of
 from stores import suppressed_where
 
@@ -157,4 +157,4 @@ def test_what_does_not_fit_is_refused_from_public_facts(counts, steps, noise, sa
     scale = ValueLattice.of((0, steps), 1)
     dataset = dataset_of(counts, scale=scale)
     with pytest.raises(InputError, match=said):
-        lattice(plan_of(dataset, [1], noise), scale)
+        check(dataset, plan_of(dataset, [1], noise))

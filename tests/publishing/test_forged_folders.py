@@ -230,7 +230,7 @@ def part(number, **fields):
 
 
 ROWS, MAP, README = "the same rows", "the same cells", "README.txt is not what"
-SUM = "all units together lose"
+SUM, CHOSEN = "all units together lose", "does not follow from the histogram"
 STEP = ("plan", "privacy_steps")
 FORGED = [
     # Files and receipts.
@@ -313,6 +313,10 @@ FORGED = [
     ("cell-ranges", ranged(lower=-9.0), "not within the bounds"),
     ("cell-ranges", ranged(moved=lambda moved: not moved), SUM),
     ("cell-ranges", ranged(upper=59.0), SUM),
+    ("cell-ranges", stated(*STEP, 0, "centre", to=1000.0), CHOSEN),
+    ("cell-ranges", stated(*STEP, 0, "above", to=0.2), CHOSEN),
+    ("cell-ranges", stated(*STEP, 0, "votes", to=[10.0] * 9), "bins that no release has"),
+    ("cell-ranges", stated(*STEP, 0, "votes", to=lambda votes: votes[::-1]), CHOSEN),
     ("cell-ranges", without("cells", 0, "noised", 0, "clipping_range"), "cannot be compared"),
     # Distributions.
     ("distribution", edited(lambda own: own["plan"]["statistics"].pop()), "has a column"),

@@ -32,8 +32,8 @@ no more than the total, and all of them no less.
 Not recomputed, because nothing in the folder shows it: quantiles of the losses but for their order,
 the loss of a single unit, `l0_epsilon` but for its least; with stages of cells, what a stage costs
 a unit, since that follows from how samples are grouped and weighed. Losses that are stated larger
-than the noise costs are no fault where only their least is known. How private ranges were chosen
-decides no loss, and no interval that is recomputed: it is stated, and not compared.
+than the noise costs are no fault where only their least is known. That ranges follow from earlier
+releases needs the folders of these.
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
+from hexveil.accounting.promise import PARTS, Pure
 from hexveil.base.arrays import Floats
+from hexveil.mechanisms.distribution.binned_stage import SUBSTITUTED
+from hexveil.mechanisms.looks import pooled_means
+from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.stage_data import widened
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.kinds.guarantee import (
     TOLERANCE,
@@ -67,6 +72,8 @@ HISTOGRAM = "pooled_histogram"
 """Privacy step that releases with a range per cell have, and no others."""
 WHOLE_MAP = (HISTOGRAM, "clipping_range", "within_spread")
 """Steps that look at the whole map, which every unit is charged."""
+ROUNDED = 1.5
+"""Quanta by which whole numbers may differ from what they were rounded from."""
 EPSILON_TOLERANCE = 1e-11
 """Largest error of a sum of a few epsilons rounded to twelve places."""
 
@@ -301,9 +308,45 @@ def _check_errors(stated: ReleaseStatements) -> Iterator[str]:
         slack = TOLERANCE * (abs(ends[0]) + abs(ends[1]))
         if not is_interval((lower, upper), ends, slack) or (upper <= lower).any():
             yield "a cell's clipping range is empty, or not within the bounds of the values."
+    yield from _check_histogram(stated)
     for name, statistic in stated.statistics.items() if stated.has_no_range else ():
         expected = statistic.bias + statistic.scale * stated.law.limit95
         if ((statistic.scale > 0) & (statistic.contribution_cap < 1)).any():
             yield f"a cell keeps no record for its {name}, and has noise."
         if not is_close(statistic.bound95, expected):
             yield f"bound95 of the {name} is not that of its bias and scale."
+
+
+def _check_histogram(stated: ReleaseStatements) -> Iterator[str]:
+    """Yield if a range, or the spread of averages, does not follow from the noisy histogram."""
+    histogram = stated.steps.get(HISTOGRAM, stated.steps.get("clipping_range"))
+    if histogram is None:
+        return
+    lattice, votes = stated.lattice, np.array(histogram["votes"])
+    quantum, steps = float(lattice.quantum), lattice.span_quanta
+    possible = (pooled_means.inner_edges(steps, bins) for bins in pooled_means.BINS)
+    inner = {edges.size: edges for edges in possible}.get(votes.size - 1)
+    if inner is None:
+        yield "the pooled histogram has a number of bins that no release has."
+        return
+    # Of the noise only errors depend, which are not looked at here.
+    noise, edges = Pure(Fraction(1)).noise(SUBSTITUTED), pooled_means.all_edges(inner, steps)
+    law = PooledLaw.of(edges, votes * PARTS, noise, float(histogram["total"] * PARTS))
+    look = stated.steps.get("first_look", histogram)
+    first, last = ((look[end] - float(lattice.lower)) / quantum for end in ("lower", "upper"))
+    # Whole quanta are stated: ranges rounded outward, deviations up; a range may be a wider one.
+    if "centre" in histogram:
+        usual = pooled_means.usual_range(law, steps)
+        found = pooled_means.PooledChoice.of(law, first, last, steps)
+        off = [
+            (histogram["centre"] - float(lattice.lower)) / quantum - found.centre,
+            histogram["below"] / quantum - found.below,
+            histogram["above"] / quantum - found.above,
+        ]
+    else:
+        low, high = (law.quantile(float(Fraction(one))) for one in histogram["quantiles"])
+        ends = max(math.floor(low), 0), min(math.ceil(high), steps)
+        usual, off = widened(ends, steps, Fraction(histogram["widening"])), []
+    off += [max(first - usual[0], 0.0), max(usual[1] - last, 0.0)]
+    if not all(abs(number) <= ROUNDED for number in off):
+        yield "the range or the spread of averages does not follow from the histogram."

@@ -259,22 +259,10 @@ class DeclaredFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnFacts:
-    """Facts of each value column, the numbers of their units, and what columns have in common.
-
-    Attributes
-    ----------
-    columns : mapping of str to PublicMetadata or DeclaredFacts
-        By the column's name, in the order in which the columns were named.
-    units : mapping of str to ndarray of int64, shape (n_users of the column,)
-        Number of each of a column's units among those of all columns.
-    n_units : int
-        Units with a usable value in some column.
-    """
+class SeveralColumns:
+    """What the value columns of one release have in common."""
 
     columns: Mapping[str, Any]
-    units: Mapping[str, Ints]
-    n_units: int
 
     @property
     def leading(self) -> Any:  # noqa: ANN401  facts of either model
@@ -298,11 +286,33 @@ class ColumnFacts:
         return dict(self.leading.identity)
 
 
-class DeclaredColumns(ColumnFacts):
+@dataclass(frozen=True, eq=False)
+class ColumnFacts(SeveralColumns):
+    """Facts of each value column, and the numbers of their units.
+
+    Attributes
+    ----------
+    columns : mapping of str to PublicMetadata
+        By the column's name, in the order in which the columns were named.
+    units : mapping of str to ndarray of int64, shape (n_users of the column,)
+        Number of each of a column's units among those of all columns.
+    n_units : int
+        Units with a usable value in some column.
+    """
+
+    units: Mapping[str, Ints]
+    n_units: int
+
+
+class DeclaredColumns(SeveralColumns):
     """Declared facts of each value column under private presence; no record decided them.
 
     Losses have one entry, that of any unit, present or not.
     """
 
-    def __init__(self, columns: Mapping[str, DeclaredFacts]) -> None:
-        super().__init__(columns, dict.fromkeys(columns, np.zeros(1, dtype=np.int64)), 1)
+    n_units = 1
+
+    @property
+    def units(self) -> Mapping[str, Ints]:
+        """The number of that unit, by column."""
+        return dict.fromkeys(self.columns, np.zeros(1, dtype=np.int64))

@@ -180,13 +180,14 @@ def read_counts(file: str | Path) -> Ints:
     """
     path = Path(file)
     try:
-        text = path.read_text("utf-8").strip()
+        # An error of decoding would hold the file's content: what is no text is marked instead.
+        text = path.read_text("utf-8", errors="replace").strip()
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the name of the counts.") from None
     except OSError as error:
         raise InputError(f"the counts {path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:  # which holds the file's content
-        raise InputError(f"the counts {path} cannot be read: it is no text.") from None
+    if "\ufffd" in text:
+        raise InputError(f"the counts {path} cannot be read: it is no text.")
     is_list = text.startswith("[") and text.endswith("]")
     numbers = [line.strip() for line in (text[1:-1].split(",") if is_list else text.splitlines())]
     if not is_list and numbers and not numbers[0].isdecimal():

@@ -153,8 +153,8 @@ def _declared_values(
     lists = [] if isinstance(values, (str, Mapping)) else items_of(values)
     if isinstance(values, Mapping) and set(values) == set(columns):
         lists = [values[column] for column in columns]
-    # One column: its values may be written without a list around them.
-    if len(columns) == 1 and lists and not any(map(_is_list, lists)):
+    elif len(columns) == 1 and lists and not any(map(_is_list, lists)):
+        # One column: its values may be written without a list around them.
         lists = [lists]
     # A set of lists has no order.
     elif len(lists) != len(columns) or isinstance(values, (set, frozenset)):

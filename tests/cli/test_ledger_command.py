@@ -54,7 +54,7 @@ def test_both_numbers_are_shown(here, call):
     for line in (
         "Budget             epsilon 2 per user, lifetime",
         "Spent              0.5 (probability factor 1.65), by the most exposed unit",
-        "Left               1.5, for every unit",
+        "Left               1.5 or more, for each unit",
         "Lifetime total     0.5 (probability factor 1.65), for an owner present",
         "Units              2 with a privacy loss, 0 exhausted",
         "Releases           1 unfinished (hexveil ledger resolve lists them)",

@@ -31,6 +31,7 @@ class MapOptions(RunDeclaration):
     example = "hexveil map records.csv"
 
     yes: bool = False
+    trust_header: bool = False
     browser: bool = True
 
 

@@ -75,9 +75,8 @@ def look_at_columns(run: Run, *, trust: bool = False) -> SourceSchema:
         column_names,
         trusted=trust,
         record_format=arguments.record_format(run),
-        look_at_times=not arguments.is_presence_private(run)
-        and run.format.time_format is None
-        and run.columns.time is None,
+        look_at_times=not arguments.is_presence_private(run) and run.format.time_format is None,
+        times=(run.columns.time,) if isinstance(run.columns.time, str) else (),
     )
 
 
@@ -292,7 +291,7 @@ def price_words(run: Run) -> str:
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
     """Recognise the columns, ask open questions, propose grids, release, open the page."""
     _check_run(run, options)
-    look = look_at_columns(run)
+    look = look_at_columns(run, trust=options.trust_header)
     completed = drafted(run, look)
     check_columns(completed)
     unanswered = questions.open_questions(run, completed, look)
@@ -311,7 +310,8 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     if not options.yes:
         text = f"Release it? It {price_words(completed)}"
         if not click.confirm(text, default=False, err=True):
-            raise click.Abort
+            _say("Not released", "nothing was spent; the run file keeps the answers.")
+            return
     release(completed, declarations.ReleaseOptions(as_json=options.as_json))
     page = Path(str(completed.release.out), "report.html")
     if not options.as_json:

@@ -55,6 +55,7 @@ def draft_run_file(run: Run, look: SourceSchema) -> str:
     run_fields = _fields_of(run)
     columns = propose(look, run.columns.explicit_fields())
     values, notes = _proposed(columns, run_fields, look)
+    _add_format(run.columns.time or columns.get("time"), look, values, notes)
     lines = [_HEAD, *_field(("", "source"), values, notes)]
     for section, names in SECTIONS.items():
         # Fields that most runs need, and those besides that have a value.
@@ -90,7 +91,6 @@ def _proposed(
             values[key] = f"[{quote(column.day)}, {quote(column.name)}]"
         if column.others:
             notes[key] = f"Other candidates: {', '.join(map(quote, column.others))}."
-    _add_format(columns, look, values, notes)
     if "value" in columns and columns["value"].unit:
         values["values", "value_unit"] = quote(columns["value"].unit)
         notes["values", "bounds"] = f"Here the values are in {columns['value'].unit}."
@@ -115,14 +115,14 @@ def _proposed(
     }, notes | gap_notes
 
 
-def _add_format(
-    columns: Mapping[str, ProposedColumn], look: SourceSchema, values: Fields, notes: Fields
-) -> None:
+def _add_format(time: object, look: SourceSchema, values: Fields, notes: Fields) -> None:
     """Add the format of times, and where the records of documents are."""
     if look.record_path is not None:
-        values["format", "record_path"] = quote(look.record_path)
-    formats = look.time_formats.get(columns["time"].name, ()) if "time" in columns else ()
+        values.setdefault(("format", "record_path"), quote(look.record_path))
+    formats = look.time_formats.get(str(getattr(time, "name", time)), ())
     key = ("format", "time_format")
+    if key in values:
+        return
     if len(formats) == 1:
         values[key] = quote(formats[0])
         notes[key] = "So the first times are written."

@@ -260,7 +260,13 @@ class DeclaredFacts:
 
 @dataclass(frozen=True, eq=False)
 class SeveralColumns:
-    """What the value columns of one release have in common."""
+    """What the value columns of one release have in common.
+
+    Attributes
+    ----------
+    columns : mapping of str to PublicMetadata or DeclaredFacts
+        By the column's name, in the order in which the columns were named.
+    """
 
     columns: Mapping[str, Any]
 
@@ -292,8 +298,6 @@ class ColumnFacts(SeveralColumns):
 
     Attributes
     ----------
-    columns : mapping of str to PublicMetadata
-        By the column's name, in the order in which the columns were named.
     units : mapping of str to ndarray of int64, shape (n_users of the column,)
         Number of each of a column's units among those of all columns.
     n_units : int

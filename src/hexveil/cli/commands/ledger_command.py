@@ -257,7 +257,7 @@ def account_rows(status: AccountStatus) -> list[Row]:
         ("Account", f"{account.name}, for data set {', '.join(account.datasets)}"),
         ("Budget", budget_words(account)),
         ("Spent", f"{loss(spend.window)}{this}, by the most exposed unit"),
-        ("Left", f"{at_least(float(spend.remaining))}, for every unit"),
+        ("Left", f"{at_least(float(spend.remaining))} or more, for each unit"),
         ("Lifetime total", ever),
         ("Units", units),
         ("Releases", releases_text(status.releases)),

@@ -62,6 +62,7 @@ def inspect_schema(
     trusted: bool = False,
     record_format: RecordFormat = PLAIN,
     look_at_times: bool = False,
+    times: Collection[str] = (),
 ) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
 
@@ -79,6 +80,8 @@ def inspect_schema(
         Its record path and its file columns count here.
     look_at_times : bool
         Whether the first times may be looked at for their format: where times are public.
+    times : collection of str
+        Columns of times that the caller knows.
 
     Raises
     ------
@@ -107,7 +110,7 @@ def inspect_schema(
                 _refuse_doubtful(path, resolved.paths, known_columns, record_format)
         opened.check_files(())
         constant_ids = _constant_ids(session, opened)
-        pair, formats = guess(session, opened) if look_at_times else (None, {})
+        pair, formats = guess(session, opened, times) if look_at_times else (None, {})
     return SourceSchema(opened.schema, opened.documents, constant_ids, envelope_path, pair, formats)
 
 
@@ -144,7 +147,7 @@ def _refuse_doubtful(
         raise InputError(
             f"source: the first line of {label} may be a record, so none of it is shown "
             f"({len(fields)} columns were found); add a header, or if the line is one, say so "
-            "with --trust-header."
+            "with --trust-header, or name its columns (--user, --value, --time, --lat, --lon)."
         )
 
 
@@ -163,10 +166,10 @@ FORMATS = tuple(f"{day}{clock}" for day, clock in product(_DAYS, _CLOCKS))
 
 
 def guess(
-    session: Session, relation: Relation
+    session: Session, relation: Relation, times: Collection[str] = ()
 ) -> tuple[tuple[str, str] | None, dict[str, tuple[str, ...]]]:
     """Return columns of dates and times of day, and the formats of columns named like times."""
-    refs, rows = _found(relation, vocabulary.is_time_name)
+    refs, rows = _found(relation, lambda name: name in times or vocabulary.is_time_name(name))
     for day, clock in vocabulary.day_and_time(refs):
         with suppress(InputError):  # their types are others
             written = day_and_time(refs[day], refs[clock], relation.document)

@@ -11,9 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hexveil import Occupancy
+from hexveil import HexveilError, Occupancy
 from hexveil.accounting.promise import Pure
-from hexveil.base.errors import HexveilError
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import CellRangeStages
 from hexveil.mechanisms.looks.clipped_mean import CellLattice

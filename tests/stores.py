@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hexveil import Dataset
 from hexveil.model.distributed_occupancy import DistributedOccupancy
 from hexveil.model.pair_columns import SuppressedPairs
-from hexveil.records.dataset import Dataset, DistributedSums
+from hexveil.records.dataset import DistributedSums
 from hexveil.records.duckdb import spilled_pairs
 from hexveil.records.duckdb.spilled_pairs import ColumnFile, FileStore, write_bins, write_pairs
 

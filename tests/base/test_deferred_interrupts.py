@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
+from hexveil import StorageError
 from hexveil.base import atomic_files
 from hexveil.base.atomic_files import defer_interrupts
-from hexveil.base.errors import StorageError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.base.optional_packages import require_package
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hexveil import InputError, StorageError
 from hexveil.base import scratch
-from hexveil.base.errors import InputError, StorageError
 from hexveil.base.scratch import MARKER
 
 HOLD = """\

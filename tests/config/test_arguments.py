@@ -3,7 +3,7 @@
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.config import arguments, checked
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.config import load
 
 BUSES = """\

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.config import load
 from hexveil.config.arguments import refuse_several
 from hexveil.config.run_file import to_toml

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
+from hexveil import Cells, InputError, Labels
 from hexveil.base import hexagons
-from hexveil.base.errors import InputError
 from hexveil.model import declared_grid
 from hexveil.model.areas import HexagonList, Polygon, area_of
-from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid
 
 BOX = Polygon.of_box(20.9, 52.1, 21.2, 52.3)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from hexveil import InputError
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.looks.user_weights import (
     ABS_SMOOTHING,
     MEAN_ABS_NORMAL,

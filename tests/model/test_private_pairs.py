@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.base.errors import HexveilError
+from hexveil import HexveilError
 from hexveil.mechanisms.presence import PresenceSums, total_over_units
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums

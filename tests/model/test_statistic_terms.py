@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import (
     Histogram,

@@ -20,7 +20,7 @@ import hexveil as hv
 from accounting.test_gaussian_composition import law
 from attack.exact_law import choice
 from examples import examples, some
-from hexveil import Occupancy
+from hexveil import HexveilError, InputError, Occupancy
 from hexveil.accounting import gaussian_composition
 from hexveil.accounting import moves as accountant
 from hexveil.accounting.gaussian_composition import (
@@ -30,7 +30,6 @@ from hexveil.accounting.gaussian_composition import (
 )
 from hexveil.accounting.noise_law import GAUSSIAN
 from hexveil.accounting.promise import Squares
-from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import weighted_sum
 from hexveil.mechanisms.looks.clipped_mean import CELLS

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil_research.papers.comp_setting import comp_setting
 from planning.kinds_of_plans import planned, records_of
 from stores import distributed

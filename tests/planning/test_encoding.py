@@ -11,7 +11,7 @@ from hypothesis import given
 
 import hexveil as hv
 from examples import some
-from hexveil.base.errors import InputError, StorageError
+from hexveil import InputError, StorageError
 from hexveil.planning.codec import MAGIC
 from hexveil.planning.component import goal
 from hexveil.planning.saved_plans import decode, encode, made_by

@@ -11,10 +11,11 @@ import pytest
 
 import hexveil as hv
 from fleets import GRID, fleet, recount
+from hexveil import Capacity
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility import grid_assessment
-from hexveil.planning.feasibility.capacity import Capacity, assess_grids
+from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import choose, ways_out

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.model.cells import CellTable, Labels
+from hexveil import Labels
+from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
 from strategies import occupancies

@@ -8,7 +8,7 @@ import pytest
 import hexveil as hv
 from examples import some
 from fleets import fleet, recount
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from publishing.setting import dataset_of
 
 RNG = np.random.default_rng(12)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.model.cells import CellTable, Labels
+from hexveil import Labels
+from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.request import statistics, targets_of
 

@@ -7,7 +7,7 @@ import pytest
 
 import hexveil as hv
 from examples import some
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.component import goal
 from hexveil.planning.optimizers import mean_error, pair_sums

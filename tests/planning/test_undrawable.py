@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import InputError
 
 RNG = np.random.default_rng(1)
 N = 4000

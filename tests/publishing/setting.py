@@ -7,18 +7,18 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
+from hexveil import Dataset, Plan
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.plan import Plan
 from hexveil.planning.request import Request
 from hexveil.publishing.components import statements, statements_of_whole
 from hexveil.publishing.kinds.value_manifest import moment_entry
 from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.readme import render_readme
-from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
 SLOT = 1_700_000_000 // 3600 * 3600

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import Dataset, InputError
 from hexveil.mechanisms.looks.clipped_mean import half_widths
 from hexveil.mechanisms.single_cell import CellPlan, CellProblem
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.dataset import Sums
 from publishing.measuring import check, lattice, live_cells, means, statistic
 from publishing.setting import dataset_of, plan_of
 from stores import suppressed_where

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import Dataset, InputError
 from hexveil.mechanisms.looks.clipped_mean import GRAIN
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.dataset import Dataset, Sums
+from hexveil.records.dataset import Sums
 from publishing import measuring
 from publishing.measuring import check, lattice, variances
 from publishing.measuring import variance_statistic as statistic

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.publishing.verification import verify
 from hexveil.records.feasible_sums import squares_range

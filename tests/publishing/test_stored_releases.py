@@ -9,7 +9,7 @@ import pytest
 
 import hexveil as hv
 from examples import some
-from hexveil.base.errors import HexveilError, InputError
+from hexveil import HexveilError, InputError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.pooled_means import BINS

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil import InputError
 from hexveil.accounting.noise_law import Laplace
-from hexveil.base.errors import InputError
 from hexveil.mechanisms import REGISTRY
 from hexveil.mechanisms.contract import DONE, NoisyTotals
 from hexveil.model.public_metadata import PublicMetadata

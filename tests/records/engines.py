@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from hexveil.base.errors import HexveilError
+from hexveil import HexveilError
 
 PANDAS = "ignore:PySpark does not yet fully support pandas:FutureWarning"
 """Said by Spark about a pandas that hexveil does not use with it."""

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.model.cells import Labels
-from hexveil.records import Select, from_sums, read
+from hexveil import Labels, Select, from_sums, read
 from hexveil.records.duckdb import cached_reading, fast_path, session
 from hexveil.records.sql import sums_query
 from records.engines import PANDAS

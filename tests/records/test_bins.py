@@ -7,9 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Labels
-from hexveil.records import Select, from_sums, read
+from hexveil import InputError, Labels, Select, from_sums, read
 from hexveil.records.feasible_sums import bin_number
 
 ASKED = ("mean", "p50", "share<10", "share>30.5", "histogram")

@@ -15,13 +15,9 @@ from hypothesis import Phase, example, given
 from hypothesis import strategies as st
 
 from examples import examples
+from hexveil import Cells, InputError, Labels, RecordFormat, Select, StorageError, read
 from hexveil.base import atomic_files
-from hexveil.base.errors import InputError, StorageError
-from hexveil.model.cells import Cells, Labels
-from hexveil.records import RecordFormat
 from hexveil.records.duckdb import cached_reading, fast_path
-from hexveil.records.read import read
-from hexveil.records.select import Select
 from records.test_read import arrow, records, rules
 
 DAY = 86_400

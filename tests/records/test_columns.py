@@ -2,7 +2,7 @@
 
 import pytest
 
-from hexveil.base.errors import ColumnError
+from hexveil import ColumnError
 from hexveil.records.sources.columns import ColumnRef, ColumnType, resolve
 
 NUMBER, TEXT, JSON = ColumnType("number"), ColumnType("text"), ColumnType("json")

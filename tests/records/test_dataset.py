@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil import Occupancy
-from hexveil.base.errors import HexveilError
-from hexveil.model.cells import CellTable, Labels
+from hexveil import Dataset, HexveilError, Labels, Occupancy
+from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.records import Dataset, Sums
+from hexveil.records import Sums
 
 
 def dataset_of(counts, totals, squares, steps):

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.base.errors import InputError
-from hexveil.records import RecordFormat
+from hexveil import InputError, RecordFormat
 from hexveil.records.duckdb.formats.delimited_text import TextFile, TextStream
 from hexveil.records.sources.headers import first_line
 

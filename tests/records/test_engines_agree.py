@@ -13,11 +13,7 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.records import RecordFormat, from_sums
-from hexveil.records.read import read
-from hexveil.records.select import Select
+from hexveil import Cells, InputError, Labels, OneCell, RecordFormat, Select, from_sums, read
 from hexveil.records.sql import sums_query
 from records import (
     test_record_format,

@@ -10,9 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.base.errors import ColumnError, InputError
-from hexveil.model.cells import Cells, Labels
-from hexveil.records import from_sums
+from hexveil import Cells, ColumnError, InputError, Labels, from_sums
 from hexveil.records.feasible_sums import squares_range
 
 ODD = [0.0, -0.0, 1.0, 64.9995, 0.0005, -3.0, 1e9, -1e300, 1.7e308, math.nan, math.inf, -math.inf]

@@ -5,10 +5,7 @@ import sys
 
 import pytest
 
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells
-from hexveil.records.read import read
-from hexveil.records.select import Select
+from hexveil import Cells, InputError, Select, read
 from records.feeds import SENT, position, snapshot
 
 ROLES = {

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.records.sql import sums_query
 
 MODELS = ("values", "presence")

@@ -7,10 +7,7 @@ import json
 import pytest
 
 from examples import some
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels
-from hexveil.records.read import read
-from hexveil.records.select import Select
+from hexveil import Cells, InputError, Labels, Select, read
 from records.engines import told
 
 COLUMNS = ("plate", "speed", "lon", "lat", "observationDateTime")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError, StorageError
+from hexveil import InputError, StorageError
 from hexveil.records.sources.memory_tables import readable_table
 
 BUSES, WARDS = ["a", "a", "b", "b", "c", "c"], ["x", "y", "x", "y", "x", "y"]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import ColumnError
+from hexveil import ColumnError
 from hexveil.publishing import pipeline
 from records.test_binned_sources import units_of
 

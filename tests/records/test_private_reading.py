@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import HexveilError, InputError
+from hexveil import HexveilError, InputError
 from hexveil.records.column_datasets import PrivateDataset
 
 BOX = (20.8, 52.05, 21.3, 52.35)

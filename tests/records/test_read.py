@@ -18,11 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil import Cells, InputError, Labels, OneCell, Select, read
 from hexveil.records.duckdb import refusals
-from hexveil.records.read import read
-from hexveil.records.select import Select
 from records import oracle
 
 NAMES = ["v", "u", "t", "lat", "lon"]

@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Labels
-from hexveil.records import RecordFormat
-from hexveil.records.read import read
-from hexveil.records.select import Select
+from hexveil import InputError, Labels, RecordFormat, Select, read
 from records.engines import outcome
 
 RULES = {

@@ -8,12 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples import some
-from hexveil.base.errors import ColumnError, HexveilError, InputError
-from hexveil.model.cells import Cells, Labels
-from hexveil.records import from_sums
+from hexveil import Cells, ColumnError, HexveilError, InputError, Labels, Select, from_sums, read
 from hexveil.records.duckdb import refusals
-from hexveil.records.read import read
-from hexveil.records.select import Select
 
 NOON = 1_708_340_400
 SENTINEL_ID, SENTINEL = "bus-9182736455", 41.40917

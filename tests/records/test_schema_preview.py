@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.records.sources.schema_preview import inspect_schema
 
 

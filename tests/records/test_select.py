@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.base.errors import InputError
-from hexveil.records.select import Select
+from hexveil import InputError, Select
 
 
 @given(st.sets(st.integers(0, 23), min_size=1))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.records.sources.memory_tables import spell
 from hexveil.records.sources.source_files import resolve_source
 

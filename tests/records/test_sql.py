@@ -19,10 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples, some
+from hexveil import Cells, InputError, Labels, OneCell, Select, from_sums, read
 from hexveil.base import hexagons
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.records import Select, from_sums, read
 from hexveil.records.sql import sums_query
 
 WARSAW = "Europe/Warsaw"

@@ -5,11 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hexveil import FleetDeclaration, Labels
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.model.cells import CellTable, Labels
+from hexveil.model.cells import CellTable
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.private_pairs import PrivatePairs
 from hexveil.model.public_metadata import ValueLattice
@@ -18,7 +19,7 @@ from hexveil.planning.presence.presence_prediction import (
     predict_map,
     traffic_shares,
 )
-from hexveil.planning.presence.presence_request import FleetDeclaration, PresenceRequest
+from hexveil.planning.presence.presence_request import PresenceRequest
 
 LATTICE = ValueLattice.of((0, 100), "0.1")
 

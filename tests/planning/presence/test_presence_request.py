@@ -5,18 +5,14 @@ from fractions import Fraction
 
 import pytest
 
+from hexveil import Cells, FleetDeclaration, InputError, Labels
 from hexveil.accounting.promise import PARTS
-from hexveil.base.errors import InputError
 from hexveil.mechanisms.presence.presence_allocation import ONE_SHOT
-from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import DeclaredGrid, Polygon
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.plan_arguments import kind_weights
 from hexveil.planning.presence.presence_plan import KINDS, divided
-from hexveil.planning.presence.presence_request import (
-    FleetDeclaration,
-    PresenceRequest,
-)
+from hexveil.planning.presence.presence_request import PresenceRequest
 
 LABELS = DeclaredGrid.of_labels(Labels("cell"), [list("abcdefghij")])
 MANY = DeclaredGrid.of_labels(Labels("cell"), [[str(k) for k in range(400)]])

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from hexveil import HexveilError, InputError
 from hexveil.accounting.gaussian_composition import calibrated_square
-from hexveil.base.errors import HexveilError, InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution import ColumnSums
 from hexveil.mechanisms.sensitivity_report import Meter

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import BudgetError, InputError
+from hexveil import BudgetError, InputError
 from hexveil.publishing.dossier import dossier
 from hexveil.publishing.verification.verify import find_problems
 from publishing.releases import forge_whole

@@ -10,9 +10,9 @@ import pyarrow.csv
 import pytest
 
 import hexveil as hv
+from hexveil import BudgetError, HexveilError, InputError
 from hexveil.accounting.gaussian_composition import calibrated_square
 from hexveil.accounting.promise import Squares
-from hexveil.base.errors import BudgetError, HexveilError, InputError
 from hexveil.mechanisms.distribution import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import MapForm, PresenceAllocation

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError
+from hexveil import InputError
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.binned_stage import BinnedSums
 from hexveil.mechanisms.sensitivity_report import Meter

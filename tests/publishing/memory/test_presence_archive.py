@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from hexveil import InputError
 from hexveil.accounting.promise import PARTS
-from hexveil.base.errors import InputError
 from hexveil.cli import main
 from hexveil.cli.commands.publish_command import publish_run
 from hexveil.learning.remembering import estimate_day, remember

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import InputError, StorageError
+from hexveil import InputError, StorageError
 from hexveil.cli import main
 from hexveil.cli.commands.publish_command import publish_run, run_of_day
 from hexveil.cli.planned_release import plan_release

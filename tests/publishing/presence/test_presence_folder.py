@@ -7,8 +7,7 @@ import pytest
 
 import hexveil as hv
 from attack import folder_kinds
-from hexveil.base.errors import InputError
-from hexveil.planning.feasibility.recommendation import GridTooFineWarning
+from hexveil import GridTooFineWarning, InputError
 from publishing.releases import said, whole_of
 
 BOX = (20.5, 51.9, 21.5, 52.5)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import BudgetError, InputError
+from hexveil import BudgetError, FleetDeclaration, InputError, Labels
 from hexveil.ledger import hash_losses
-from hexveil.model.cells import Labels
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
@@ -16,10 +15,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import fine_bins, parse_statistics
 from hexveil.planning.plan_arguments import kind_weights
 from hexveil.planning.presence.presence_plan import KINDS, divided
-from hexveil.planning.presence.presence_request import (
-    FleetDeclaration,
-    PresenceRequest,
-)
+from hexveil.planning.presence.presence_request import PresenceRequest
 from presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])

@@ -12,13 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples import some
-from hexveil.base.errors import InputError
+from hexveil import InputError, Labels, Select, from_sums, read
 from hexveil.ledger.unit_losses import NORMALISATION
-from hexveil.model.cells import Labels
-from hexveil.records import from_sums, units
+from hexveil.records import units
 from hexveil.records.duckdb import cached_reading
-from hexveil.records.read import read
-from hexveil.records.select import Select
 from hexveil.records.sources import cache
 
 pytestmark = pytest.mark.filterwarnings("ignore::hexveil.records.units.SimilarIdsWarning")

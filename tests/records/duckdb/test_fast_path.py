@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples, some
-from hexveil.base.errors import InputError
-from hexveil.model.cells import Cells, Labels
+from hexveil import Cells, InputError, Labels
 from hexveil.records.duckdb import fast_path, session
 from hexveil.records.duckdb.fast_path import pack
 from records.test_read import (

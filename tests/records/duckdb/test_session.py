@@ -5,7 +5,7 @@ import re
 import duckdb
 import pytest
 
-from hexveil.base.errors import HexveilError, InputError, StorageError
+from hexveil import HexveilError, InputError, StorageError
 from hexveil.records.duckdb import session as session_module
 from hexveil.records.duckdb.session import Session, _translate
 from hexveil.records.read_request import check_arguments

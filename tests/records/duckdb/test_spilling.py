@@ -11,16 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.base.errors import HexveilError, StorageError
-from hexveil.ledger import Ledger
-from hexveil.model.cells import Labels
+from hexveil import HexveilError, Labels, Ledger, Select, StorageError, plan, read, release
 from hexveil.model.pair_bins import PairBins
-from hexveil.planning.api import plan
-from hexveil.publishing import release
 from hexveil.records.duckdb import fast_path, refusals, spilled_pairs
 from hexveil.records.duckdb.spilled_pairs import ColumnFile, write_bins, write_pairs
-from hexveil.records.read import read
-from hexveil.records.select import Select
 from stores import distributed_dataset
 
 ROWS, USERS, ROOM = 3000, 60, 100

@@ -9,10 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.base.errors import HexveilError, InputError
-from hexveil.model.cells import Cells
+from hexveil import Cells, HexveilError, InputError, Select
 from hexveil.records.duckdb.relation import RECORDS
-from hexveil.records.select import Select
 from records.engines import PANDAS, agree, outcome, told
 from records.test_read import WARSAW
 from records.test_refusals import NOON, SENTINEL, SENTINEL_ID, reading, table

@@ -4,9 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.model.cells import Labels
-from hexveil.records.read import read
-from hexveil.records.select import Select
+from hexveil import Labels, Select, read
 from records.engines import PANDAS, agree
 from records.test_odd_records import COLUMNS, SECONDS, with_odd
 

@@ -5,19 +5,16 @@ is the middle of one of ⌈U/τ⌉ equal bins, the range is that ± 3τ/2 within
 τ = U √(ln(2K/gamma) / (2 cap)), K the arrays and cap their length. If τ >= U there is one bin: the
 range is the bounds themselves, no choice is made and all of ε pays for the noise.
 RW appendix C is selectable: τ with the ⌊ΣΓ/cap⌋ arrays that would be full in place of K
-("full" arrays), and a range that may leave the bounds ("unclamped"). Array means lie within the
-bounds and so does the middle: projected to an unclamped range they stay within the bounds, and the
-estimate is that of the clamped one; the noise alone is larger, that of the whole width
-min(3τ, U)/K, which RW prints without the minimum in appendix C and with it in appendix F.
-In integers: the bin of array value v is floor(v B/(G S)) of B bins, and the half width is
-⌈3τ S/U⌉ half quanta. Both are public integers, and allocations hold them.
+("full" arrays), and a range that may leave the bounds ("unclamped"). Array means and the middle lie
+within the bounds, so the estimate is that of the clamped range; only the noise is larger, that of
+the width min(3τ, U)/K, which RW prints without the minimum in appendix C and with it in F.
+In integers, which are public: the bin of v is floor(v B/(G S)) of B, the half width ⌈3τ S/U⌉.
 
 QUANTILE: array means clipped to a range between two of their quantiles.
 
 Source: IOT section III-E; RW calls OPTIMIZEDQUANTILE ε-DEPENDENTQUANTILE (ERRATA 15). Rank scores
 with whole targets and their scale as in ERRATA 12.
-Half of the part of ε that finds the range pays for each end. Points are floor(S j/C) quanta, and an
-array counts at or below a point if its value does.
+Half of the part of ε that finds the range pays for each end. Points are floor(S j/C) quanta.
 
 Of LEVY and QUANTILE.
 Neighbours: one user's values all change within the bounds; users and counts are public.
@@ -32,11 +29,9 @@ Choice: T from the public points floor(S m* j/C), with L - r sums wanted at or b
 and r the rank. T = 0 is widened to one quantum. The estimate is (Σ min(s, T) + noise)/N.
 
 Neighbours: one user's values all change within the bounds; users and counts are public.
-Sensitivity: a user moves one sum, so every score by 1 (`private_quantile`), and the clipped sum by
-min(T, S m), exactly.
-Loss: ε' for the choice and ε'' for the noise of scale T/ε'', whatever T; ε in all by composition.
-The sums are clipped from above only, so the estimate leans to the lower bound; its worst-case bias
-depends on T, which is random, and has no closed form.
+Sensitivity: a user moves one sum: each score by 1 (`private_quantile`), the clipped sum by
+min(T, S m). Loss: ε' for the choice and ε'' for the noise of scale T/ε'', whatever T; ε in all.
+Sums are clipped from above alone: the bias, to the lower bound, depends on T, which is random.
 """
 
 import math

@@ -7,12 +7,10 @@
 
 Beside them stands a static catalogue (archive_catalogue.py), computed from these.
 
-A folder is official from the moment a pointer names it. On a disk it is renamed into its place as a
-whole; in an object store (s3://, gs://, abfs://) its files are uploaded first and the pointer last,
-since there is no renaming. A folder that a crash leaves without a pointer is completed by the next
-run, with the same bytes: the numbers come from the ledger. On a disk that run also removes
-leftovers under temporary names. The receipt reveals files of a release that were deleted or changed
-since, and the folder is written anew from the ledger's numbers.
+A folder counts once a pointer names it. On a disk it is renamed into its place as a whole; in an
+object store (s3://, gs://, abfs://) files are uploaded first and the pointer last. A folder that a
+crash leaves without a pointer is completed by the next run, with the ledger's numbers and the same
+bytes; on a disk it also removes leftovers. The receipt reveals files that were deleted or changed.
 """
 
 from __future__ import annotations

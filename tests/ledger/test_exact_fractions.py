@@ -64,3 +64,14 @@ def test_losses_that_are_no_fractions_still_round_up():
         reserve(book, 4, Fraction(1, 10**5), (b"b",))
     reserve(book, 5, Fraction(1, 10**6), (b"b",))
     assert not book.verify().problems
+
+
+def test_one_unit_beyond_the_budget_is_enough():
+    """A booking that fits one unit exactly is refused if another has less left."""
+    book, third = open_book(1), Fraction(1, 3)
+    for number in range(2):
+        reserve(book, number, third)
+    reserve(book, 2, 2 * third + 5 * PART, (b"b",))
+    with pytest.raises(hv.BudgetError):
+        reserve(book, 3, third, (b"a", b"b"), math.nextafter(1 / 3, 1.0))
+    reserve(book, 4, third)

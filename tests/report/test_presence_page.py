@@ -9,7 +9,7 @@ from attack import folder_kinds
 from golden_releases import fixed_noise
 from hexveil.report import payload, render
 from publishing.releases import statements_of
-from report.test_browser import accessible
+from report.test_browser import violations
 from report.test_page import data_of
 
 
@@ -124,7 +124,7 @@ def test_every_statistic_can_be_chosen(show, maps):
     assert value.inner_text() == f"{table['histogram_05'][row].as_py():.3f}"
     assert "12 to 15: " in page.locator("#readout").inner_html()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    accessible(page, "Light")
+    assert violations(page, "Light") == []
     assert page.complaints == []
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import hexveil as hv
 from hexveil import InputError, StorageError
-from hexveil.records.sources.memory_tables import readable_table
 
 BUSES, WARDS = ["a", "a", "b", "b", "c", "c"], ["x", "y", "x", "y", "x", "y"]
 SECONDS = 1_708_336_812
@@ -177,16 +176,21 @@ def test_some_types_are_no_ids(ids, sentence, protect):
 
 def test_text_that_is_not_utf8_has_a_mark_for_each_byte():
     """In nested columns and dictionaries too, and in each slice of them."""
-    texts = not_utf8(b"a", b"b\xff\xfec", b"", b"d")
+    texts = not_utf8(b"a", b"b\xff\xfec", b"e", b"d")
     struct = pa.StructArray.from_arrays([texts], ["id"])
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), texts)
     coded = pa.DictionaryArray.from_arrays(pa.array([3, 1, 0, 1], pa.int32()), texts)
-    nested = pa.table({"s": struct, "l": lists, "d": coded, "t": texts}).slice(1)
-    read = readable_table(nested)
-    assert read["t"].to_pylist() == ["b??c", "", "d"]
-    assert read["s"].to_pylist() == [{"id": "b??c"}, {"id": ""}, {"id": "d"}]
-    assert read["l"].to_pylist() == [["b??c"], [""], ["d"]]
-    assert read["d"].to_pylist() == ["b??c", "a", "b??c"]
+    columns = {"s": struct, "l": lists, "d": coded, "t": texts, "v": [1.0] * 4}
+    names = ("s.id", "l.0", "d", "t")
+    found = hv.read(
+        pa.table(columns).slice(1), user="t", value="v", bounds=(0, 9), cells=hv.Labels(*names),
+        select=hv.Select(min_users=1),
+    )  # fmt: skip
+    assert found.units.ids() == [b"b??c", b"d", b"e"]
+    marked = [("b??c",) * 2, ("d",) * 2, ("e",) * 2]
+    assert list(zip(*found.public.cells.labels.values(), strict=True)) == [
+        (*both, coded, both[0]) for both, coded in zip(marked, ("b??c", "b??c", "a"), strict=True)
+    ]
 
 
 # ---- JSON ----

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil import Cells, InputError, Labels, OneCell, Select, read
-from hexveil.records.duckdb import refusals
 from records import oracle
 
 NAMES = ["v", "u", "t", "lat", "lon"]
@@ -386,19 +385,10 @@ def test_one_cell_holds_all_records():
     assert found.public.identity == known.public.identity
 
 
-SPREAD, FEW = 300, 250
-"""Records, and a number between those that are no repeats and their pairs on any of `GRIDS`."""
-GRIDS = tuple(
-    Cells(r, slot, WARSAW, kind)
-    for r in (5, 4)
-    for slot, kind in (("1h", "calendar"), ("6h", "pooled"), (None, "pooled"))
-)
-
-
 def spread(**given):
     """Return records of four users in two months around Warsaw, by place or by label."""
     rng = np.random.default_rng(4)
-    size = SPREAD
+    size = 300
     table = pa.table({
         "u": rng.choice(["b", "a", "é", "10"], size), "v": np.ones(size),
         "t": pa.array(rng.integers(1_708_300, 1_708_560, size) * 10**9, pa.timestamp("us", "UTC")),
@@ -406,31 +396,6 @@ def spread(**given):
         "route": rng.choice(["9", "10", "ü"], size), "side": rng.choice(["x", "y"], size),
     })  # fmt: skip
     return read(table, user="u", value="v", time="t", bounds=(0, 9), timezone=WARSAW, **given)
-
-
-def by_place(top=None):
-    """Return the same by place."""
-    grid = Cells(5, "1h", WARSAW, "pooled")
-    return spread(lat="lat", lon="lon", cells=grid, select=Select(min_users=2, top=top))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("held", ["BYTES_OF_HELD_PAIR", "BYTES_OF_PAIR"])
-def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, held):
-    """Where memory holds no pairs, each grid's are in blocks, and the same as in memory."""
-    dataset = by_place()
-    in_memory = tuple(dataset.public.recount(GRIDS, "user-day"))
-    # The pairs of the data set itself take all that there is, or those of another grid would.
-    monkeypatch.setattr(refusals, held, 10**12)
-    in_blocks = tuple(dataset.public.recount(GRIDS, "user-day"))
-    for here, found in zip(in_memory, in_blocks, strict=True):
-        assert not found.occupancy.is_local
-        user, n = found.occupancy.map_cells(lambda pairs: (pairs.user, pairs.n))
-        assert (user.tolist(), n.tolist()) == (
-            here.occupancy.user.tolist(), here.occupancy.n.tolist(),
-        )  # fmt: skip
-        assert found.occupancy.users_per_cell.tolist() == here.occupancy.users_per_cell.tolist()
-        assert found.cells.names() == here.cells.names()
 
 
 def test_labels_are_recounted_as_reading_again_does():
@@ -452,10 +417,9 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     # Ids that are one number in two spellings would be warned of.
     pq.write_table(arrow([row for row in GOOD if row[1] != "007"]), tmp_path / "r.parquet")
     code = (
-        "from hexveil.records import read; from hexveil.model.cells import Cells;"
-        "from hexveil.records.select import Select;"
-        f"read({str(tmp_path / 'r.parquet')!r}, user='u', value='v', lat='lat', lon='lon',"
-        "time='t', bounds=(0, 9), cells=Cells(6, None), select=Select(min_users=1),"
+        "import hexveil as hv;"
+        f"hv.read({str(tmp_path / 'r.parquet')!r}, user='u', value='v', lat='lat', lon='lon',"
+        "time='t', bounds=(0, 9), cells=hv.Cells(6, None), select=hv.Select(min_users=1),"
         "max_bad_rows=1)"
     )
     spill = tmp_path / "tmp"

@@ -10,8 +10,8 @@ import pytest
 
 import hexveil as hv
 from hexveil import InputError
-from hexveil.records.sql import sums_query
 from records import oracle
+from records.printed import sums_query
 
 PLACES, VALUES, SPAN = ("a", "b", "c"), (0, 1, 4), 4
 READING = {

@@ -8,7 +8,7 @@ import pytest
 
 from hexveil import Labels, Select, from_sums, read
 from records.duckdb.test_fast_path import copied
-from records.engines import PANDAS
+from records.engines import PANDAS, pairs_of
 from records.printed import sums_query
 
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
@@ -89,13 +89,12 @@ def units_of(dataset):
 
 
 def by_pair(dataset):
-    """Return {(cell, id): its numbers, then those of each bin with records}."""
-    pairs, sums, ids = dataset.occupancy, dataset.sums, dataset.units.ids()
-    columns = (pairs.cell, pairs.user, pairs.n, sums.total, sums.total_sq)
-    rows = [[cell, ids[user], *rest] for cell, user, *rest in zip(*columns, strict=True)]
-    for pair, place, count in zip(sums.bins.pair, sums.bins.bin, sums.bins.count, strict=True):
+    """Return {(ward, id): its numbers, then those of each bin with records}."""
+    pairs, bins = {key: [*rest] for key, rest in pairs_of(dataset).items()}, dataset.sums.bins
+    rows = list(pairs.values())
+    for pair, place, count in zip(bins.pair, bins.bin, bins.count, strict=True):
         rows[pair].append((place, count))
-    return {(cell, name): tuple(rest) for cell, name, *rest in rows}
+    return pairs
 
 
 @pytest.mark.slow
@@ -112,8 +111,8 @@ def test_the_engine_and_packing_agree(records, expected, tmp_path, way):
     select = Select(min_users=11 * times)
     found = by_pair(read(source, **VALUES | {"select": select}, **options))
     assert found == {
-        (cell, f"{k:03d} ".encode() + name): numbers
-        for (cell, name), numbers in one.items()
+        (ward, f"{k:03d} {name}"): numbers
+        for (ward, name), numbers in one.items()
         for k in range(times)
     }
     private = units_of(read(source, **PRESENCE, **options))

@@ -87,17 +87,3 @@ def test_mistakes_are_refused_before_reading(tmp_path):
     missing = str(tmp_path / "none.parquet")
     with pytest.raises(InputError, match="the same for all values"):
         read(missing, **COLUMNS, statistics="share<-5")
-
-
-@pytest.mark.parametrize("steps", [1, 3, 64, 65, 200])
-def test_every_value_is_in_its_bin(steps):
-    """Every whole number lies in the bin (a, b] that the edges say, and nothing in none."""
-    values = range(steps + 1)
-    rows = pa.table(
-        {"bus": [f"{k:03d}" for k in values], "speed": values, "ward": ["x"] * len(values)}
-    )
-    options = COLUMNS | {"bounds": (0, steps), "quantum": 1, "select": Select(min_users=1)}
-    found = read(rows, **options, statistics="p50", accept_single_records=True)
-    edges = found.public.bins.edges.tolist()
-    places = [next(j for j, edge in enumerate(edges) if k <= edge) for k in values]
-    assert rows_of(found) == {(0, k, place): 1 for k, place in enumerate(places)}

@@ -10,6 +10,7 @@ import pytest
 
 import hexveil as hv
 from hexveil import InputError, StorageError
+from records import engines
 
 BUSES, WARDS = ["a", "a", "b", "b", "c", "c"], ["x", "y", "x", "y", "x", "y"]
 SECONDS = 1_708_336_812
@@ -107,14 +108,10 @@ def pairs_of(source, protect, **changes):
     dataset = hv.read(
         source, cells=hv.Labels("ward"), select=select, max_bad_rows=0.5, **options | changes
     )
-    users, names = dataset.units.users.to_pylist(), dataset.public.cells.names()
-    occupancy = dataset.occupancy
     return {
-        (names[c], users[u], int(n), int(total))
-        for c, u, n, total in zip(
-            occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total, strict=True
-        )
-        if not users[u].startswith("a")
+        (ward, bus, n, total)
+        for (ward, bus), (n, total, _) in engines.pairs_of(dataset).items()
+        if not bus.startswith("a")
     }
 
 

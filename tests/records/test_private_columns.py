@@ -1,7 +1,6 @@
 """Several value columns with private presence: every source has the numbers of one reading.
 
-Read in one pass, with a cache, or each column by itself:
-the same contributions and counts by bin, the same numbers to be noised, the same booked loss.
+Read in one pass, with a cache, or each column by itself: the same contributions and counts by bin.
 """
 
 import numpy as np
@@ -71,10 +70,9 @@ WAYS = {
 
 
 @pytest.fixture(scope="module")
-def expected(source, tmp_path_factory):
-    """Return what one pass reads, and its release with next to no noise."""
-    dataset = hv.read(source, **READ)
-    return told(dataset), released(dataset, tmp_path_factory.mktemp("book"))
+def expected(source):
+    """Return what one pass reads."""
+    return told(hv.read(source, **READ))
 
 
 def told(dataset):
@@ -85,30 +83,16 @@ def told(dataset):
     }
 
 
-def released(dataset, folder):
-    """Return the rows of a release with next to no noise, whose loss is booked once."""
-    plan = hv.plan(dataset, epsilon=10**6, fleet=900, statistics="mean", advise=False)
-    assert sum(own.epsilon for own in plan.plans.values()) == 10**6
-    book = hv.Ledger(folder / "book.sqlite", dataset="cars", budget=10**6 + 2)
-    made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    assert (made.epsilon, book.remaining) == (10**6, 2)
-    return made.table.to_pylist()
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_every_source_has_the_same_columns(way, source, expected, tmp_path):
-    """Bit for bit: contributions, counts by bin; the same release, and one booked loss."""
+    """Bit for bit: contributions, which are what a release is of, and counts by bin."""
     made = WAYS[way](source, tmp_path)
-    numbers, rows = expected
-    assert told(made) == numbers
+    assert told(made) == expected
     assert repr(made) == (
         "PrivateColumns('speed', 'load', privacy_unit='user-day', n_cells=3 declared, "
         "records private)"
     )
-    for found, row in zip(released(made, tmp_path), rows, strict=True):
-        assert found == pytest.approx(row, abs=0.01)
-    assert rows[0]["speed_weight"] > 0
-    assert max(map(len, numbers["load"][0])) > 1
+    assert max(map(len, expected["load"][0])) > 1
 
 
 def test_a_missing_column_is_named(source, tmp_path):

@@ -442,23 +442,8 @@ def test_ids_of_a_text_file_stay_text(tmp_path):
         assert sorted(row[1] for row in connection.sql(query).fetchall()) == ["007", "7"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"dialect": "oracle"}, "sql must be one of duckdb, postgres, bigquery, spark"),
-        ({"cells": Labels("user")}, "the label 'user' has the name"),
-        ({"cells": Cells(8, None)}, "hexagons need places"),
-        ({"privacy_unit": "user-day"}, "needs the local time"),
-    ],
-)
-def test_arguments_without_meaning_are_refused(options, said):
-    """Each argument that cannot be used is named in one sentence."""
-    with pytest.raises(InputError, match=said):
-        sums_query(**{**TRIPS, "cells": Labels("w"), "dialect": "duckdb", **options})
-
-
-def test_a_query_is_of_one_table(tmp_path):
-    """Several sources are refused, since records of all of them make one sum."""
+def test_a_query_is_of_one_table_and_in_one_dialect(tmp_path):
+    """Several sources are refused, and a dialect that there is not."""
     run = tmp_path / "run.toml"
     run.write_text(
         'source = ["a", "b"]\ncolumns = { user = "u", value = "v" }\n'
@@ -466,3 +451,5 @@ def test_a_query_is_of_one_table(tmp_path):
     )
     with pytest.raises(InputError, match="a query needs a single source; name one table or file"):
         printed("inspect", run, "--sql", "spark")
+    with pytest.raises(InputError, match="sql must be one of duckdb, postgres, bigquery, spark"):
+        printed("inspect", run, "--sql", "oracle", "--set=source=a")

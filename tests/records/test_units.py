@@ -73,16 +73,6 @@ def test_first_days_are_days_and_mondays(unit):
     assert found == sorted(map(str, days))
 
 
-def test_user_days_carry_their_local_day():
-    """The day of a unit is the one of the records' clock, not of UTC."""
-    table = records(1).set_column(2, "at", pa.array([1_708_371_000], pa.timestamp("s", "UTC")))
-    (day,) = as_read(table, "user-day").units.periods()
-    assert day == "2024-02-20"  # 19:30 in UTC, 01:00 in Kolkata
-    (week,) = as_read(table, "user-week").units.periods()
-    assert week == "2024-02-19"
-    assert as_read(table, "user").units.periods() is None
-
-
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
 def test_sums_made_by_the_query_are_of_the_same_units(unit):
     """Ids of sums as hexveil's own query writes them are users and days of records as read."""

@@ -141,10 +141,14 @@ def test_sorted_labels_are_grouped(columns, rule):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("quantum", ["0.000000000001", "0.0000000000001"])
-def test_what_does_not_fit_is_grouped(quantum):
-    """Too many bits for a number, or for the numbers of hexagons: the engine groups."""
-    check_copies(table(), Cells(8, "1h", WARSAW), KEEP | {"quantum": quantum})
+@pytest.mark.parametrize("way", ["hexagons", "labels"])
+def test_what_does_not_fit_is_grouped(way):
+    """Too many bits for the numbers of hexagons, or without any: the engine groups."""
+    fine = KEEP | {"quantum": "0.000000000004"}
+    if way == "hexagons":
+        check_copies(table(), Cells(8, "1h", WARSAW), fine)
+    else:
+        check_copies(labelled(), Labels("ward", "line"), fine, timezone=WARSAW, lat=None, lon=None)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """From a run to the arguments of the library's doors."""
 
-import json
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,14 +11,6 @@ from records.printed import printed
 NEEDED = ("--user=bus", "--value=speed", "--bounds=0,65")
 LABELS = ("--set=cells.labels=route,hour",)
 ONE_CELL = ("--set=cells.one_cell=true",)
-
-
-@pytest.fixture
-def records(tmp_path):
-    """Return a file of records."""
-    rows = [{"bus": f"b{i % 30}", "speed": i % 60, "route": "x", "hour": "7"} for i in range(90)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "r.parquet")
-    return tmp_path / "r.parquet"
 
 
 def query(*options):
@@ -60,18 +50,11 @@ def test_labels_and_one_cell_replace_the_place(cells, grid):
         query(*LABELS, *ONE_CELL)
 
 
-@pytest.mark.parametrize("name", ["Baseline", "Baseline()"])
-def test_mechanisms_have_their_library_name(name, records):
-    """A mechanism is named as in Python, with or without parentheses."""
-    given = (f"--set=plan.mechanism={name}", "--epsilon=1", "--set=plan.method=per-cell")
-    said = json.loads(printed("plan", records, *NEEDED, *LABELS, *given, "--json"))
-    # Three records of 30 users each: a user moves their mean by a thirtieth of the bounds.
-    assert said["mean_error"] == pytest.approx(65 / 30)
-
-
-def test_ledger_arguments(records, tmp_path):
+def test_ledger_arguments(tmp_path):
     """What is named is handed on; a missing data set is asked for, a budget may be the ledger's."""
-    book = tmp_path / "book.sqlite"
+    records, book = tmp_path / "r.parquet", tmp_path / "book.sqlite"
+    rows = [{"bus": f"b{i % 30}", "speed": i % 60, "route": "x", "hour": "7"} for i in range(90)]
+    pq.write_table(pa.Table.from_pylist(rows), records)
     run = (*NEEDED, *LABELS, "--epsilon=1", "--set=release.accept_noise=true", "--ledger", book)
     with pytest.raises(InputError, match=r"dataset \(in \[ledger\], or --dataset\) is needed"):
         printed("release", records, *run, "--out", tmp_path / "a")

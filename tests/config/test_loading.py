@@ -39,17 +39,13 @@ def file(tmp_path, monkeypatch):
     return folder / "buses.toml"
 
 
-def test_numbers_stay_exact(file):
-    """A number of the file is handed on as it was written."""
+def test_numbers_stay_exact_and_paths_start_in_the_folder_of_the_file(file):
+    """A number is handed on as it was written; source, folder and ledger lie beside the file."""
     run = drafted(file)
     assert run["plan"] == {"epsilon": "0.30000000000000000004"}
     assert run["values"] == {"quantum": "0.1", "bounds": ["0", "65"]}
     assert run["cells"]["resolution"] == "5"
 
-
-def test_paths_start_in_the_folder_of_the_file(file):
-    """Source, folder and ledger of a file lie beside it; where it lies is no part of the run."""
-    run = drafted(file)
     assert (run["source"], run["release"]["out"]) == ("buses.parquet", "map")
     assert run["ledger"]["url"] == "book.sqlite"
 

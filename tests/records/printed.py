@@ -37,8 +37,7 @@ def sums_query(*, source, dialect, cells, select=None, **options):
     """Return the query of sums for the arguments of `read`."""
     fields = {f"{SECTIONS.get(name, 'read')}.{name}": value for name, value in options.items()}
     if isinstance(cells, Cells):
-        grid = {"resolution": cells.resolution, "timeslot": cells.timeslot or "none"}
-        grid |= {"timezone": cells.timezone, "slot": cells.slot}
+        grid = vars(cells) | {"timeslot": cells.timeslot or "none"}
     else:
         grid = {"one_cell": True} if isinstance(cells, OneCell) else {"labels": cells.columns}
     fields |= {f"cells.{name}": value for name, value in grid.items()}

@@ -513,7 +513,6 @@ def _fill_at_once(source, folder, barrier):
 @pytest.mark.slow
 def test_two_processes_fill_one_cache(days, place, made):
     """Both succeed, and what they leave is whole and there once."""
-    context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
     plain = ask(days)
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)

@@ -6,10 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from examples import examples
 from hexveil import Dataset, HexveilError, from_sums
 
 
@@ -21,19 +18,6 @@ def dataset_of(counts, totals, squares, steps):
     known = from_sums(table, bounds=(0, steps), quantum=1, min_users=1)
     sums = [None if s is None else np.array(s, dtype=np.int64) for s in (totals, squares)]
     return Dataset(known.public, replace(known.sums, total=sums[0], total_sq=sums[1]))
-
-
-users = st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=6), min_size=1, max_size=4)
-
-
-@examples(8)
-@given(users)
-def test_sums_of_any_values_are_taken(values):
-    """What whole values within the bounds sum to makes a data set with squares."""
-    squares = [sum(k * k for k in ks) for ks in values]
-    dataset = dataset_of([len(ks) for ks in values], [sum(ks) for ks in values], squares, 7)
-    assert dataset.has_squares
-    assert dataset.sums.total_sq.tolist() == squares
 
 
 @pytest.mark.parametrize(

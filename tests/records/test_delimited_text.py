@@ -3,7 +3,6 @@
 The oracle reads a file letter by letter, the slowest and plainest way that there is.
 """
 
-import gzip
 import re
 import subprocess
 import sys
@@ -95,14 +94,16 @@ def check_read(path, data, fillers=0):
             pairs[ward, user] = n + 1, sums[0] + k, sums[1] + k * k
     dataset = units(path, memory="64MB")
     assert pairs_of(dataset) == pairs
-    assert dict(list(dataset.public.rules.items())[:6]) == {
-        "records read": len(rows) + malformed,
-        "unparsable": malformed,
-        "without a usable value": len(rows) - len(valued),
-        "without a user": len(valued) - len(named),
-        "without a usable time": 0,
-        "without a usable place": sum(not ward for *_, ward in named),
-    }
+    assert (
+        dataset.public.rules.items()
+        >= {
+            "records read": len(rows) + malformed,
+            "unparsable": malformed,
+            "without a usable value": len(rows) - len(valued),
+            "without a user": len(valued) - len(named),
+            "without a usable place": sum(not ward for *_, ward in named),
+        }.items()
+    )
 
 
 ODD = [
@@ -302,40 +303,32 @@ def test_other_encodings_are_declared(tmp_path, encoding):
         of_units(path)
 
 
+LINE, DOCUMENT = b"a,9,x\n", b'{"user": "a", "speed": 9, "ward": "x"}\n'
 LARGE = 101 * 10**6
 """Bytes, of which a hundred million are always unpacked."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("ending", "read"), [(".gz", "units"), (".zst", "units"), (".gz", "anybody")]
+    ("name", "record", "filling"),
+    [
+        ("r.csv.gz", LINE, b" "),
+        ("r.csv.zst", LINE, b"\n"),
+        ("r.ndjson.gz", DOCUMENT, b" "),
+        ("r.ndjson.gz", DOCUMENT, b'{"note": "' + b"y" * 2_000 + b'"}\n'),
+    ],
 )
-def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, ending, read):
-    """Before it is unpacked, with the line that allows it."""
-    path = tmp_path / f"r.csv{ending}"
-    with pa.output_stream(path, compression="gzip" if ending == ".gz" else "zstd") as file:
-        file.write(HEADER)
-        file.write(b" " * LARGE)
-    with pytest.raises(InputError, match="add max_unpacking = 10 "):
-        (of_units if read == "units" else of_anybody)(path, format=RecordFormat(max_unpacking=1))
-    with pytest.raises(InputError, match=r"there is no record|no record could be parsed"):
-        of_units(path, format=RecordFormat(max_unpacking=10**6))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("filling", [b" ", b"\n", b'{"note": "' + b"y" * 2_000 + b'"}\n'])
-def test_documents_that_unpack_to_far_too_much_are_refused(tmp_path, filling):
-    """As delimited text is, whatever fills them, with a cache or without."""
-    path = tmp_path / "r.ndjson.gz"
-    record = b'{"user": "a", "speed": 9, "ward": "x"}\n'
-    filled = record + filling * (LARGE // len(filling)) + b"\n" + record
-    path.write_bytes(gzip.compress(filled, 1))
-    for options in ({}, {"cache": tmp_path / "cache", "version": "1"}):
+def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, name, record, filling):
+    """Before it is unpacked, with the line that allows it; with a cache or without."""
+    path, begin = tmp_path / name, HEADER * (record is LINE)
+    with pa.output_stream(path, compression="zstd" if "zst" in name else "gzip") as file:
+        file.write(begin + record + filling * (LARGE // len(filling)) + b"\n" + record)
+    readings = [(of_units, {}), (of_units, {"cache": tmp_path / "cache", "version": "1"})]
+    for read, options in readings + [(of_anybody, {})] * (record is LINE):
         with pytest.raises(InputError, match="add max_unpacking = 10 "):
-            of_units(path, format=RecordFormat(max_unpacking=1), **options)
-    assert of_units(path, format=RecordFormat(max_unpacking=10**6)) == {
-        (("x", "a"), (2, 18000, 2 * 9000**2))
-    }
+            read(path, format=RecordFormat(max_unpacking=1), **options)
+    found = of_units(path, format=RecordFormat(max_unpacking=10**6))
+    assert found == {(("x", "a"), (2, 18000, 2 * 9000**2))}
 
 
 def test_one_encoding_is_one_request():

@@ -2,7 +2,6 @@
 
 import json
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -271,14 +270,6 @@ def test_a_broken_line_of_nested_documents_is_left_out(tmp_path):
         str(tmp_path / "r.json"), "values", format=hv.RecordFormat(record_path="results")
     )
     assert {n for *_, n, _ in read} == {2}
-
-
-def test_the_engine_fails_on_what_is_left_out_here(tmp_path):
-    """Should this fail, a new DuckDB reads such files itself, and the copies can go."""
-    _, odd = with_odd(*COLUMNS["milliseconds beyond calendars"])
-    pq.write_table(odd, tmp_path / "r.parquet")
-    with pytest.raises(duckdb.Error):
-        duckdb.sql(f"SELECT max(time) FROM '{tmp_path}/r.parquet'").fetchall()
 
 
 @pytest.mark.parametrize("protect", ["values", "presence"])

@@ -83,9 +83,17 @@ def told(dataset):
     }
 
 
+def left_after(dataset, folder):
+    """Return what a release leaves of a budget of 5."""
+    plan = hv.plan(dataset, epsilon=3, fleet=900, statistics="mean", advise=False)
+    book = hv.Ledger(folder / "book.sqlite", dataset="cars", budget=5)
+    hv.release(dataset, plan, ledger=book, accept_noise=True)
+    return book.remaining
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_every_source_has_the_same_columns(way, source, expected, tmp_path):
-    """Bit for bit: contributions, which are what a release is of, and counts by bin."""
+    """Bit for bit: contributions, counts by bin; and one booked loss."""
     made = WAYS[way](source, tmp_path)
     assert told(made) == expected
     assert repr(made) == (
@@ -93,6 +101,7 @@ def test_every_source_has_the_same_columns(way, source, expected, tmp_path):
         "records private)"
     )
     assert max(map(len, expected["load"][0])) > 1
+    assert left_after(made, tmp_path) == 2
 
 
 def test_a_missing_column_is_named(source, tmp_path):

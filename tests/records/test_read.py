@@ -437,35 +437,29 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     assert [path.name for path in root.iterdir()] == ["README.txt"]
 
 
-def stacked(n, steps, other=0.0):
-    """Return a reading in which one user has n records of the largest value."""
-    table = pa.table(
-        {"u": ["a"] * n + ["b"], "v": [float(steps)] * n + [other], "w": ["x"] * n + ["x"]}
-    )
+STEPS = 2**30
+
+
+def stacked(n, value=STEPS):
+    """Return a reading in which one user has n records of a value, by default the largest."""
+    rows = pa.table({"u": ["a"] * n + ["b"], "v": [value] * n + [0], "w": ["x"] * (n + 1)})
     return read(
-        table, user="u", value="v", bounds=(0, steps), quantum=1, cells=Labels("w"),
+        rows, user="u", value="v", bounds=(0, STEPS), quantum=1, cells=Labels("w"),
         select=Select(min_users=1),
     )  # fmt: skip
 
 
 def test_squares_are_kept_to_the_last_that_fit():
-    """Sums of squares just below 2^62 are exact; one record more, and there are none."""
-    steps = 2**30
-    fit, too_many = stacked(3, steps), stacked(4, steps)
-    assert fit.has_squares
+    """Sums of squares just below 2^62 are exact; one record more, and there are none.
+
+    Counts decide it: small values of as many records are treated like large ones.
+    """
+    fit, too_many = stacked(3), stacked(4)
     assert fit.sums.total_sq.tolist() == [3 * 2**60, 0]
-    assert not too_many.has_squares
     assert too_many.sums.total_sq is None
-    assert too_many.sums.total.tolist() == [4 * steps, 0]
-
-
-def test_whether_squares_are_kept_does_not_depend_on_values():
-    """Counts decide it: small values of as many records are treated like large ones."""
-    table = pa.table({"u": ["a"] * 4, "v": [0.0] * 4, "w": ["x"] * 4})
-    arguments = {"user": "u", "value": "v", "cells": Labels("w"), "select": Select(min_users=1)}
-    found = read(table, **arguments, bounds=(0, 2**30), quantum=1)
-    assert not found.has_squares
-    assert read(table.slice(1), **arguments, bounds=(0, 2**30), quantum=1).has_squares
+    assert too_many.sums.total.tolist() == [4 * STEPS, 0]
+    for value in (0, STEPS):
+        assert [stacked(n, value).has_squares for n in (3, 4)] == [True, False]
 
 
 def test_a_crowded_pair_counts_even_if_its_cell_is_left_out():

@@ -284,7 +284,6 @@ def test_tables_are_on_disk_while_the_engine_rests(tmp_path):
 @pytest.mark.filterwarnings(PANDAS)
 def test_counts_come_from_spark_in_parts(spark, monkeypatch):
     """Of more rows than are fetched at once each comes with its user, in one part of several."""
-    pytest.importorskip("pyspark")
     from hexveil.records.spark import reading as by_spark  # noqa: PLC0415  only where Spark is
     from records.spark.test_reading import repeated  # noqa: PLC0415
 

@@ -25,14 +25,14 @@ def draft(tmp_path):
     """Return a function: the draft for a table, by columns like "bus:t speed:n", or documents."""
 
     def drafted(columns):
+        path = tmp_path / ("r.json" if isinstance(columns, dict) else "r.parquet")
         if isinstance(columns, str):
             pairs = (part.rsplit(":", 1) for part in columns.split())
             columns = pa.table({name: KINDS[kind] for name, kind in pairs})
-        path = tmp_path / ("r.parquet" if isinstance(columns, pa.Table) else "r.json")
-        if isinstance(columns, pa.Table):
-            pq.write_table(columns, path)
-        else:
+        if isinstance(columns, dict):
             path.write_text(json.dumps([columns]))
+        else:
+            pq.write_table(columns, path)
         return printed("inspect", path, "--init", "--trust-header")
 
     return drafted

@@ -45,7 +45,6 @@ def test_numbers_stay_exact_and_paths_start_in_the_folder_of_the_file(file):
     assert run["plan"] == {"epsilon": "0.30000000000000000004"}
     assert run["values"] == {"quantum": "0.1", "bounds": ["0", "65"]}
     assert run["cells"]["resolution"] == "5"
-
     assert (run["source"], run["release"]["out"]) == ("buses.parquet", "map")
     assert run["ledger"]["url"] == "book.sqlite"
 

@@ -36,18 +36,13 @@ def pairs(source):
     return pairs_of(read(source, **columns, select=Select(min_users=1)))
 
 
-def table(ids):
-    """Return a record on a line of its own for each id."""
-    lines = [f"{i:02d}" for i in range(len(ids))]
-    return {"bus": ids, "line": lines, "speed": [1.0] * len(ids)}
-
-
 def test_a_number_among_other_types_has_one_text():
     """As an id it is the unit that a column of numbers gives; text is left as it is."""
     pd = pytest.importorskip("pandas")
     values, texts = zip(*TEXTS, strict=True)
     # As a label, too: there 7.0 stays 7.0.
-    frame = pd.DataFrame(table(pd.Series(values, dtype=object)))
+    frame = pd.DataFrame({"bus": pd.Series(values, dtype=object), "speed": 1.0})
+    frame["line"] = [f"{i:02d}" for i in frame.index]
     expected = ["7" if text == "7.0" else text for text in texts]
     expected = [text.removesuffix(".0") for text in expected]
     assert [bus for _, bus in sorted(pairs(frame))] == expected

@@ -1,13 +1,12 @@
-import struct
 from collections import Counter
 
 import h3
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from examples import some
 
 RESOLUTIONS = [0, 3, 7, 9, 15]
 
@@ -28,7 +27,7 @@ def counted(lat, lon, resolution):
     cells = hv.Cells(resolution, None, "UTC")
     public = hv.read(
         table, user="id", value="v", bounds=(0, 9), lat="lat", lon="lon", cells=cells,
-        select=hv.Select(min_users=1), accept_single_records=True,
+        select=hv.Select(min_users=1), accept_single_records=True, max_bad_rows=1,
     ).public  # fmt: skip
     found = zip(public.cells.names(), public.occupancy.records_per_cell.tolist(), strict=True)
     return Counter(dict(found)), public.rules
@@ -64,7 +63,7 @@ def released(folder, hexagons, resolution):
     return hv.release(dataset, plan, ledger=book, accept_noise=True)
 
 
-@pytest.mark.parametrize(("fine", "coarse"), [(15, 0), (9, 7), (3, 0)])
+@pytest.mark.parametrize(("fine", "coarse"), some([(9, 7), (15, 0), (3, 0)], 1))
 def test_parents_are_those_of_the_reference(tmp_path, fine, coarse):
     """The parent of each hexagon is H3's."""
     pairs = zip(*(one.to_pylist() for one in places(60, 2)), strict=True)
@@ -74,26 +73,23 @@ def test_parents_are_those_of_the_reference(tmp_path, fine, coarse):
 
 
 def outlines(folder, pairs, resolution):
-    """Return the ring of each hexagon of a released table, by its name."""
+    """Return the ring of the hexagon of each place, by the hexagon's name."""
+    pytest.importorskip("geopandas")
     named = [h3.latlng_to_cell(*pair, resolution) for pair in pairs]
-    written = released(folder, named, resolution).write(folder / "map")
-    table, rings = pq.read_table(written / "cells.parquet"), {}
-    for row in table.select(["hexagon", "geometry"]).to_pylist():
-        shape = row["geometry"]
-        # Well-known binary: the order of bytes, a polygon of one ring, its points.
-        order, kind, n_rings, size = struct.unpack_from("<BIII", shape)
-        assert (order, kind, n_rings) == (1, 3, 1)
-        rings[row["hexagon"]] = np.frombuffer(shape, "<f8", 2 * size, 13).reshape(-1, 2)
-    return rings
+    frame = released(folder, named, resolution).to_geopandas()
+    return {
+        name: np.array(shape.exterior.coords)
+        for name, shape in zip(frame["hexagon"], frame.geometry, strict=True)
+    }
 
 
 def area(ring):
     """Return the signed area of a ring, in square degrees; above zero counter-clockwise."""
-    x, y = np.array(ring).T
+    x, y = ring.T
     return float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum() / 2)
 
 
-@pytest.mark.parametrize("resolution", [2, 5, 9])
+@pytest.mark.parametrize("resolution", some([2, 5, 9], 1))
 def test_outline_is_a_small_ring_around_the_place(tmp_path, resolution):
     """An outline runs counter-clockwise, is closed and holds the hexagon's centre."""
     pairs = [(52.2, 21.0), (-33.4, -70.6), (0.1, 0.1), (17.0, 61.0)]
@@ -105,7 +101,7 @@ def test_outline_is_a_small_ring_around_the_place(tmp_path, resolution):
         assert ring[1:].mean(axis=0)[::-1] == pytest.approx(middle, abs=3 / 2**resolution)
 
 
-@pytest.mark.parametrize("resolution", [1, 4, 8])
+@pytest.mark.parametrize("resolution", some([1, 4, 8], 1))
 def test_outline_across_the_180th_meridian_stays_whole(tmp_path, resolution):
     """A hexagon across the date line is drawn in one piece, wherever its corners lie."""
     pairs = [(lat, 180.0) for lat in (-17.0, 0.0, 40.0, 65.0)]

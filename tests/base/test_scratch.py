@@ -27,7 +27,8 @@ def held(*arguments, **options):
     print(own, flush=True)
     sys.stdin.read()
     return connect(*arguments, **options)
-duckdb.connect, before = held, {*place.iterdir(), place / "README.txt"} if place.exists() else set()
+duckdb.connect = held
+before = {place / "README.txt", *(place.iterdir() if place.exists() else ())}
 table = pa.table({"bus": [f"b{k}" for k in range(12)] * 2, "v": [1.0] * 24})
 hv.read(table, user="bus", value="v", bounds=(0, 9), cells=hv.OneCell(), scratch=place)
 """
@@ -121,6 +122,15 @@ def test_the_default_is_in_the_temporary_folder(tmp_path, monkeypatch):
     assert (tmp_path / f"hexveil-{os.geteuid()}" / MARKER).exists()
 
 
+def test_what_a_dead_run_left_goes_at_the_next_start(place):
+    """Nobody holds the lock of its folder."""
+    read()
+    (place / ".run.partial-0123abcd" / "spill").mkdir(parents=True)
+    read()
+    assert runs(place) == []
+
+
+@pytest.mark.slow
 def test_what_a_killed_run_left_goes_at_the_next_start(place, holder, during):
     """The files of killed runs go, however many; those of live ones stay."""
     left = []

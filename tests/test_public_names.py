@@ -219,9 +219,9 @@ def is_public(dotted):
     return dotted in DOORS or (door in DOORS and (name in offered(door) or name.startswith("__")))
 
 
-def imported(tree):
+def imported(nodes):
     """Yield what a file imports of the package: the name here, and its full name."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((one.asname or one.name, one.name) for one in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -229,14 +229,14 @@ def imported(tree):
                 yield one.asname or one.name, f"{node.module}.{one.name}"
 
 
-def texts(tree):
+def texts(nodes):
     """Yield the texts of a file but for its docstrings, which name what they like."""
     said = {
         id(node.value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
             yield node.value
         elif isinstance(node, ast.JoinedStr):
@@ -253,9 +253,9 @@ def spelled(node, homes):
     return before and f"{before}.{node.attr}"
 
 
-def reached(tree, homes):
+def reached(nodes, homes):
     """Yield the attributes that a file reads of doors, and private ones."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Attribute):
             continue
         before, own = spelled(node.value, homes), getattr(node.value, "id", "") in ("self", "cls")
@@ -267,10 +267,10 @@ def reached(tree, homes):
 
 def internals(text):
     """Return the names of a file's text that are not public."""
-    tree = parsed(text)
-    homes = {here: full for here, full in imported(tree) if full.partition(".")[0] == "hexveil"}
-    found = {*homes.values(), *reached(tree, homes)}
-    for one in texts(tree):
+    nodes = list(ast.walk(parsed(text)))
+    homes = {here: full for here, full in imported(nodes) if full.partition(".")[0] == "hexveil"}
+    found = {*homes.values(), *reached(nodes, homes)}
+    for one in texts(nodes):
         if DOTTED.fullmatch(one):
             found.add(one)
         for line in PROGRAM.findall(one) if "\n" in one or ";" in one else ():

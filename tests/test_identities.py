@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 
 ODD = [
     ",", ", ", "=", ";", "; ", '"', '""', "\\", "\\/", "/", "\n", "\r", "\t", " ", "", "a", "b",
@@ -73,6 +74,7 @@ def test_two_cells_have_two_names(wards, lines):
     assert set(facts.grid.table.names()) == set(wards)
 
 
+@examples(40)
 @given(st.lists(st.tuples(names, st.dates()), min_size=1, max_size=4, unique=True))
 @example([("a", date(2026, 11, 20)), ("a 2026-11-20", date(2026, 11, 20))])
 def test_two_user_days_have_two_ids(units):

@@ -209,8 +209,8 @@ PROGRAM = re.compile(
 def offered(door):
     """Return the public names of a module."""
     module = import_module(door)
-    own = [name for name, one in vars(module).items() if getattr(one, "__module__", "") == door]
-    return set(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
+    named = getattr(module, "__all__", vars(module))
+    return {name for name in named if not name.startswith("_")}
 
 
 def is_public(dotted):
@@ -336,14 +336,3 @@ def test_each_door_is_documented(door):
 def test_every_way_inside_is_found(text):
     """The rule sees each of them, so that no breach means something."""
     assert len(internals(text.replace("PACKAGE", "hexveil"))) == 1
-
-
-def test_public_doors_are_open():
-    """Public names, docstrings and names of other packages are no breaches."""
-    assert not internals(
-        '"""Tests of `hexveil.base`."""\n'
-        "import hexveil as hv\nfrom hexveil.mechanisms import Levy\nfrom hexveil.cli import main\n"
-        "import hexveil_research.papers\nhv.read(hv.theory.linear_bias)._repr_html_()\n"
-        "patch('hexveil.cli.main', hv.__file__)\nrun('import sys; from hexveil.cli import main')\n"
-        "self._x = patch('hexveil.toml is a file')\n"
-    )

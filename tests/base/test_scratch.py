@@ -1,10 +1,8 @@
 """The scratch folder: private, emptied of what killed runs left, and of nothing else."""
 
+import fcntl
 import os
-import signal
 import stat
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -16,22 +14,6 @@ import hexveil as hv
 from hexveil import InputError, StorageError
 
 MARKER, VARIABLE = "README.txt", "HEXVEIL_SCRATCH"
-HOLD = """\
-import duckdb, pathlib, sys
-import pyarrow as pa
-import hexveil as hv
-place, connect = pathlib.Path(sys.argv[1]), duckdb.connect
-def held(*arguments, **options):
-    (own,) = set(place.iterdir()) - before
-    (own / "block").write_text("x" * 1000)
-    print(own, flush=True)
-    sys.stdin.read()
-    return connect(*arguments, **options)
-duckdb.connect = held
-before = {place / "README.txt", *(place.iterdir() if place.exists() else ())}
-table = pa.table({"bus": [f"b{k}" for k in range(12)] * 2, "v": [1.0] * 24})
-hv.read(table, user="bus", value="v", bounds=(0, 9), cells=hv.OneCell(), scratch=place)
-"""
 TABLE = pa.table({"bus": [f"b{k % 12}" for k in range(36)], "v": [1.0] * 36})
 
 
@@ -60,27 +42,6 @@ def place(tmp_path, monkeypatch):
     """Return where the scratch folder of this test is, named by the environment."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "scratch"))
     return tmp_path / "scratch"
-
-
-@pytest.fixture
-def holder(place):
-    """Return a function that starts a process which holds a scratch folder until told."""
-    started = []
-
-    def start():
-        child = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", HOLD, place], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        started.append(child)
-        return child, place / child.stdout.readline().strip()
-
-    yield start
-    for child in started:
-        child.kill()
-        child.wait()
-        child.stdin.close()
-        child.stdout.close()
 
 
 def runs(place):
@@ -122,34 +83,20 @@ def test_the_default_is_in_the_temporary_folder(tmp_path, monkeypatch):
     assert (tmp_path / f"hexveil-{os.geteuid()}" / MARKER).exists()
 
 
-def test_what_a_dead_run_left_goes_at_the_next_start(place):
-    """Nobody holds the lock of its folder."""
+def test_what_killed_runs_left_goes_at_the_next_start(place):
+    """The files of killed runs go, however many; those of live ones, which hold a lock, stay."""
     read()
-    (place / ".run.partial-0123abcd" / "spill").mkdir(parents=True)
+    left = [place / f".run.partial-0123abc{k}" for k in range(3)]
+    for own in left:
+        (own / "spill").mkdir(parents=True)
+        (own / "spill" / "block").write_text("x" * 1000)
+    live = os.open(left[0], os.O_RDONLY)
+    fcntl.flock(live, fcntl.LOCK_EX)
     read()
-    assert runs(place) == []
-
-
-@pytest.mark.slow
-def test_what_a_killed_run_left_goes_at_the_next_start(place, holder, during):
-    """The files of killed runs go, however many; those of live ones stay."""
-    left = []
-    for _ in range(2):
-        child, own = holder()
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        left.append(own)
-    assert left[-1].is_dir()
-    live, kept = holder()
-    assert not any(own.exists() for own in left)
-    seen = []
-    during.append(lambda: seen.extend(runs(place)))
+    assert runs(place) == left[:1]
+    assert (left[0] / "spill" / "block").read_text() == "x" * 1000
+    os.close(live)
     read()
-    assert len(seen) == 2
-    assert runs(place) == [kept]
-    assert (kept / "block").read_text() == "x" * 1000
-    live.communicate("")
-    assert live.returncode == 0
     assert runs(place) == []
 
 

@@ -79,7 +79,10 @@ def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
 
 
 @pytest.mark.usefixtures("default_signals")
-@pytest.mark.parametrize("error", [None, hv.StorageError("cancelled."), "swallowed"])
+@pytest.mark.parametrize(
+    "error",
+    [None, hv.StorageError("cancelled."), pytest.param("swallowed", marks=pytest.mark.slow)],
+)
 def test_publish_stops_at_once(here, call, monkeypatch, error):
     """An interruption on the first of three days is no failure of that day, whatever becomes of it.
 

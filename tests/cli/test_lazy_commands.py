@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import hexveil as hv
 from cli.run_file_page import page_fields
 
 HEAVY = (
@@ -56,8 +59,8 @@ def test_every_help_fits_a_screen():
     )  # fmt: skip
     pages, loaded = json.loads(done.stdout)
     assert loaded == []
-    listed = [line.split()[0] for line in pages["--help"] if line[:2] == "  " and line[2:3] != " "]
-    assert [name for name in listed if not name.startswith("-")] == [*NAMES]
+    commands = "\n".join(pages["--help"]).split("\nPublish:")[1]
+    assert re.findall(r"\n  ([a-z]\S*)", commands) == [*NAMES]
     for words in asked:
         page = pages[" ".join(words)]
         assert page[0].startswith(f"Usage: {' '.join(('hexveil', *words[:-1]))}")
@@ -95,7 +98,7 @@ def test_completion_offers_commands_options_and_fields():
 def test_a_command_loads_nothing_of_others(tmp_path):
     """A process reads and plans without pandas, which pyarrow would load, and others' code.
 
-    Of the modules of the package itself a plan of one column's averages uses about half.
+    Of the modules of the package itself a plan of one column's averages has use for three fifths.
     """
     records = tmp_path / "buses.csv"
     records.write_text("bus,speed\n" + "".join(f"b{k % 12},{k}\n" for k in range(40)))
@@ -113,5 +116,4 @@ def test_a_command_loads_nothing_of_others(tmp_path):
     )
     others, own = done.stdout.splitlines()[-1].rsplit(" ", 1)
     assert others == "[] True"
-    print(own)
-    assert int(own) < 1
+    assert int(own) < 2 * len([*Path(hv.__file__).parent.rglob("*.py")]) / 3

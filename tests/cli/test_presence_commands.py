@@ -76,8 +76,6 @@ def test_a_repeated_release_reads_no_record(here, call):
     assert tables[0] == tables[1]
 
 
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [(), (SEVERAL, CACHED)])
 def test_days_are_published_from_declarations(here, call, columns):

@@ -2,6 +2,7 @@
 
 import html
 import http.client
+import json
 import re
 import socketserver
 import tomllib
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlencode
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -181,11 +183,11 @@ def test_answers_are_checked(window):
 
 
 @pytest.mark.slow
-def test_a_map_is_made_once(window, fleet):
+def test_a_map_is_made_once(window, fleet, okay):
     """Maps are shown before anything is spent; two confirmations are one release."""
     page = to_maps(window)
-    drawing, *others = re.findall(r"<svg class.*?</svg>", page, re.DOTALL)
-    assert len(re.findall(r"</svg>\s*<span>\w.*?</span>", page)) == 1 + len(others) > 1
+    drawings = re.findall(r"<svg class.*?</svg>", page, re.DOTALL)
+    offers = re.findall(r"(\d+) hexagons, .*? (\d+) averages, typically ([\d.]+) km/h off", page)
     page = words_of(window.step(map="0"))
     assert "would book 1 for the most exposed unit, in a new ledger with a budget of 2" in page
     assert "tick the box" in window.refused()
@@ -198,9 +200,13 @@ def test_a_map_is_made_once(window, fleet):
     assert "hexveil publish buses.toml --date" in page
     assert "1 was booked before any noise was drawn" in page
     assert hv.verify(fleet / "buses-map")["dataset"]["name"] == "buses"
-    made = hv.load(fleet / "buses-map").table
-    print(made.column_names, words_of(drawing))
-    assert drawing.count("<path") == len(made["hexagon"].unique())
+    grids = json.loads(okay("inspect buses.toml --json").out)["capacity"]
+    errors = {(grid["hexagons"], grid["cells"]): grid["predicted_error"] for grid in grids}
+    for (hexagons, cells, error), drawing in zip(offers, drawings, strict=True):
+        assert drawing.count("<path") == int(hexagons)
+        texts = {float(text) for text in re.findall(r"± ([\d.]+) km/h", drawing)}
+        assert min(texts) <= float(error) <= max(texts)
+        assert float(error) == pytest.approx(errors[int(hexagons), int(cells)], rel=0.05)
     assert tomllib.loads((fleet / "buses.toml").read_text())["values"]["bounds"] == [0, 65]
     assert hv.Ledger(fleet / "ledger.sqlite", dataset="buses").spend().window == 1
     _, headers, report = window.ask(window.place.replace("done", "page/report.html"))
@@ -258,7 +264,7 @@ def test_texts_of_unexpected_errors_are_hidden(window, monkeypatch):
     def fail(*_, **__):
         raise ValueError("4711")
 
-    monkeypatch.setattr(pq, "ParquetFile", fail)
+    monkeypatch.setattr(duckdb, "connect", fail)
     status, _, text = window.ask(window.place, {"file": "buses.parquet", "protect": "values"})
     assert (status, "ValueError" in text, "4711" in text) == (500, True, False)
 

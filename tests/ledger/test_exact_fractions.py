@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import hypothesis.strategies as st
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 
@@ -71,3 +72,19 @@ def test_one_unit_beyond_the_budget_is_enough():
     with pytest.raises(hv.BudgetError):
         reserve(book, 3, third, "ab", math.nextafter(1 / 3, 1.0))
     reserve(book, 4, third)
+
+
+def test_three_releases_of_a_third_fit_a_budget_of_one(tmp_path):
+    """Also with the losses of a plan, which are a little below; nothing is left then."""
+    rows = [{"bus": f"b{k % 9}", "speed": k} for k in range(36)]
+    data = hv.read(pa.Table.from_pylist(rows), cells=hv.OneCell(), user="bus", value="speed",
+                   bounds=(0, 60), select=hv.Select(min_users=1))  # fmt: skip
+    book = hv.Ledger(tmp_path / "l.sqlite", dataset="buses", budget=1)
+    for edition in "123":
+        options = {"epsilon": Fraction(1, 3), "method": "per-cell", "advise": False}
+        plan = hv.plan(data, edition=edition, **options)
+        hv.release(data, plan, ledger=book, accept_noise=True)
+    assert 1 < book.spent <= 1 + 2 * PART
+    assert (book.remaining, book.verify().problems) == (0, ())
+    with pytest.raises(hv.BudgetError):
+        hv.release(data, hv.plan(data, edition="4", **options), ledger=book, accept_noise=True)

@@ -190,9 +190,7 @@ class Machine(RuleBasedStateMachine):
         type(self).compared += 1
 
 
-@pytest.mark.parametrize(
-    ("runs", "most"), [(4, 12), pytest.param(20, 20, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("runs", "most"), [(4, 12), pytest.param(20, 20, marks=pytest.mark.slow)])
 def test_any_order_of_steps(runs, most):
     """A book is as the model after every step."""
     before = Machine.compared

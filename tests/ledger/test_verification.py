@@ -1,6 +1,5 @@
 """Damage to a book, done by SQL: each kind is found and named, and no unit is shown."""
 
-import json
 import sqlite3
 
 import pytest

@@ -34,27 +34,21 @@ def die(*_):
 
 def crash(place, kind, moment, shown):
     """Publish, and be killed at a step: inside its transaction, or when it is committed."""
-    book = place.open()
-    if moment == "inside":
+    book, begun = place.open(), []
 
-        def written(_connection, _cursor, statement, parameters, _context, _many):
-            values = parameters.values() if isinstance(parameters, dict) else parameters
-            if statement.startswith("INSERT INTO hexveil_events") and kind in values:
+    def written(_connection, _cursor, statement, parameters, _context, _many):
+        values = parameters.values() if isinstance(parameters, dict) else parameters
+        if statement.startswith("INSERT INTO hexveil_events") and kind in values:
+            begun.append(kind)
+            if moment == "inside":
                 die()
 
-        sa.event.listen(sa.Engine, "after_cursor_execute", written)
-        publish_and_show(book, "r", 1, shown)
-    method = {
-        "reserved": "reserve", "marked": "begin_draw", "measured": "store", "stored": "complete",
-        "committed": "commit",
-    }  # fmt: skip
-    done = getattr(hv.Ledger, method[kind])
+    def given_back(*_):
+        if begun:  # and committed
+            die()
 
-    def step(self, *arguments, **options):
-        done(self, *arguments, **options)
-        die()
-
-    setattr(hv.Ledger, method[kind], step)
+    sa.event.listen(sa.Engine, "after_cursor_execute", written)
+    sa.event.listen(sa.pool.Pool, "checkin", given_back)
     publish_and_show(book, "r", 1, shown)
 
 

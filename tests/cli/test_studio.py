@@ -187,7 +187,8 @@ def test_a_map_is_made_once(window, fleet, okay):
     """Maps are shown before anything is spent; two confirmations are one release."""
     page = to_maps(window)
     drawings = re.findall(r"<svg class.*?</svg>", page, re.DOTALL)
-    offers = re.findall(r"(\d+) hexagons, .*? (\d+) averages, typically ([\d.]+) km/h off", page)
+    said = r"<span>(\d+) hexagons, .*? (\d+) averages, typically ([\d.]+) km/h off"
+    offers = re.findall(said, page)
     page = words_of(window.step(map="0"))
     assert "would book 1 for the most exposed unit, in a new ledger with a budget of 2" in page
     assert "tick the box" in window.refused()

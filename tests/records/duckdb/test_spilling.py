@@ -20,11 +20,11 @@ from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb import fast_path, refusals, spilled_pairs
 from hexveil.records.duckdb import session as sessions
 from hexveil.records.duckdb.spilled_pairs import ColumnFile, write_bins, write_pairs
+from model.stores import distributed_dataset
 from records import test_refusals
 from records.duckdb.test_fast_path import KEEP, MANY, check_copies, labelled, table
 from records.engines import PANDAS, agree
 from records.test_read import WARSAW, spread
-from stores import distributed_dataset
 
 ROWS, USERS, ROOM = 3000, 60, 100
 

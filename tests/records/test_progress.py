@@ -69,6 +69,6 @@ def test_a_process_that_is_ended_takes_its_line_away(shown, monkeypatch):
         assert_soon(lambda: begin in stream.getvalue())
         assert end not in stream.getvalue()
         closing[0]()
-        assert end in stream.getvalue()
+        assert_soon(lambda: end in stream.getvalue())
 
     shown(stream, ended)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from planning.sums import sums_of
 from strategies import occupancies
 
 METHODS = st.sampled_from(["per-cell", "equal-split"])
@@ -69,13 +70,9 @@ def test_plan_reads_no_value():
             pytest.fail("a plan looked at private sums")
 
     facts = hv.plan(occupancy, bounds=(0, 1), epsilon=9, advise=False)
-    from hexveil.model.cells import CellTable, Labels  # noqa: PLC0415
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice  # noqa: PLC0415
-
-    table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
-    public = PublicMetadata(occupancy, table, ValueLattice.of((0, 1), "0.1"))
+    public = sums_of([[2, 1], [1, 1]], bounds=(0, 1), quantum="0.1").public
     plan = hv.plan(Poisoned(public), epsilon=9, advise=False)
-    assert plan.names == ("a", "b")
+    assert plan.names == ("cell 000", "cell 001")
     assert np.array_equal(plan.allocation.noise_scale_records, facts.allocation.noise_scale_records)
 
 

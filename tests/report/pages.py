@@ -1,0 +1,57 @@
+"""Pages as they are written, and releases whose table or statements are others."""
+
+import json
+import re
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+
+def page_of(release, **options):
+    """Return the page of a release that is written, as text."""
+    with tempfile.TemporaryDirectory() as home:
+        return (release.write(Path(home) / "map", **options) / "report.html").read_text("utf-8")
+
+
+def data_of(html):
+    """Return the data of a page, with the columns that its scripts begin with."""
+    data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+    data["columns"] |= data["value_columns"][0]["counts"] | data["choices"][0]["columns"]
+    return data
+
+
+def restated(release, table=None, own=None, **sections):
+    """Return a release with another table, and sections of its manifest and component changed."""
+    (column,) = release.manifest["components"]
+    sections |= {"components": [_joined(column, own or {})]}
+    table = release.table if table is None else table
+    return replace(release, table=table, manifest=_joined(release.manifest, sections))
+
+
+def _joined(old, new):
+    """Return sections of which some are others, or have other entries."""
+    both = {key for key, part in new.items() if isinstance(part, dict) and key in old}
+    return old | {key: old[key] | part if key in both else part for key, part in new.items()}
+
+
+def with_column(table, name, values):
+    """Return a table with another column of this name."""
+    return table.set_column(table.column_names.index(name), name, [values])
+
+
+def write_layer(folder, *features, **facts):
+    """Write a GeoJSON file of features, each its properties, type and coordinates."""
+    content = {
+        "type": "FeatureCollection",
+        "features": [
+            {
+                "type": "Feature",
+                "properties": properties,
+                "geometry": kind and {"type": kind, "coordinates": coordinates},
+            }
+            for properties, kind, coordinates in features
+        ],
+    }
+    file = folder / "context.geojson"
+    file.write_text(json.dumps(content | facts), encoding="utf-8")
+    return file

@@ -39,4 +39,4 @@ def small_city(**options):
     counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
     sums = [117, 59, 37, 239, 101, 97, 113, 41, 39]
     squares = [4565, 1742, 1369, 11431, 5101, 4706, 3223, 1681, 1521]
-    return sums_of(counts, sums, squares, cells=CITY, value="speed", **options)
+    return sums_of(counts, sums, squares, **{"cells": CITY, "value": "speed"} | options)

@@ -1,4 +1,4 @@
-"""The goal of a plan: what was asked, and nothing that a solver found. It is the request's digest."""
+"""The goal of a plan, as its request: what was asked, and nothing that a solver found."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -1,74 +1,175 @@
-"""Options of `plan`: each is stated once, and one table says which go together."""
+"""Options of `plan`: each is stated once; what does not go together is one sentence."""
 
 import inspect
-from dataclasses import fields
+import re
 
+import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.config.fields import FIELDS, SECTIONS
-from hexveil.planning.plan_arguments import WORDS, PlanArguments
-from hexveil.planning.request import (
-    DELTA_WITHIN,
-    RULES,
-    SEVERAL,
-    UNITS_ALONE,
-    broken_rules,
-)
+from hexveil.cli import main
+from planning.sums import sums_of
 
-OPTIONS = {one.name: one for one in fields(PlanArguments)}
 MAPS = hv.Labels("ward", values=["a", "b", "c"])
+MEANS = sums_of([[2, 1], [1, 1], [1, 3]] * 4)
+SHAPES = ("p50", "share<30")
 
 
-def test_signature_and_run_file_have_the_options():
+def records_of(value, bounds, statistics):
+    """Return records of 12 vehicles in two wards."""
+    rows = [{"bus": f"{k % 12}", "ward": "ab"[k % 2], "v": k % 50, "w": k % 7} for k in range(96)]
+    return hv.read(
+        pa.Table.from_pylist(rows), user="bus", value=value, bounds=bounds, statistics=statistics,
+        cells=hv.Labels("ward"), repeats="keep",
+    )  # fmt: skip
+
+
+def declared(statistics=()):
+    """Return facts of a declared map."""
+    return hv.declare(
+        user="user", value="speed", bounds=(0, 60), cells=MAPS, protect="presence",
+        statistics=statistics,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sources():
+    """Return a data set of each kind that rules tell apart."""
+    both = {"v": (0, 60), "w": (0, 10)}
+    return {
+        "means": MEANS,
+        "shapes": records_of("v", (0, 60), SHAPES),
+        "columns": records_of(["v", "w"], both, ()),
+        "columns of shapes": records_of(["v", "w"], both, SHAPES),
+        "presence": declared(),
+        "users": declared("users"),
+    }
+
+
+def sections(capsys):
+    """Return the fields of each section of a run file, with their texts."""
+    assert main(["help", "fields"]) == 0
+    found, section = {}, {}
+    for line in capsys.readouterr().out.splitlines():
+        if line.startswith("["):
+            section = found.setdefault(line.strip("[]"), {})
+        elif line[:1].strip():
+            name, _, text = line.partition(" ")
+            section[name] = text
+        else:
+            section[name] += line
+    return found
+
+
+def test_signature_and_run_file_have_the_options(capsys):
     """`plan` takes them by name; a run file has them in [plan], [privacy] and [values]."""
-    parameters = inspect.signature(hv.plan).parameters
-    assert [*parameters] == ["source", *OPTIONS]
-    for name, option in OPTIONS.items():
-        assert parameters[name].default == option.default
+    parameters = dict(inspect.signature(hv.plan).parameters)
+    del parameters["source"]
+    fields = sections(capsys)
+    elsewhere = {"bounds", "advise", "fleet", "delta", "history"}
+    assert {*parameters} - {*fields["plan"]} == elsewhere
+    assert {*fields["plan"]} <= {*parameters}
+    assert {"fleet", "delta"} <= {*fields["privacy"]}
+    for name, parameter in parameters.items():
         assert f"\n{name} : " in inspect.getdoc(hv.plan)
-    assert set(SECTIONS["plan"]) <= set(OPTIONS)
-    assert set(OPTIONS) - set(SECTIONS["plan"]) == {
-        "bounds", "advise", "fleet", "delta", "history",
-    }  # fmt: skip
-    plan = {name: field for (_, name), field in FIELDS.items() if name in WORDS}
-    assert all(tuple(plan[name].choices) == words for name, words in WORDS.items())
+        stated = re.search(r"\[default:\s+(\S+)\]", fields["plan"].get(name, ""))
+        if isinstance(parameter.default, str):
+            assert stated[1] == parameter.default
+        else:
+            assert stated is None
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.why[:30])
-def test_each_rule_refuses_in_one_sentence_and_has_a_reason(rule):
-    """Of the words of a rule, beside what excludes them or without what they need, each is."""
-    asked = {*rule.beside, 'method="joint"'}
-    for word in rule.words:
-        assert rule.refused({word} if not rule.beside else {word, rule.beside[0]}) == word
-        sentence = rule.refusal(word, asked, lambda name: f"{name} (in [plan])")
-        assert sentence.endswith(".")
-        assert "{" not in sentence
-    assert rule.why.endswith(".")
-    for company in rule.without:
-        assert rule.refused({*rule.words, *company}) is None
+@pytest.mark.parametrize("name", ["method", "objective", "clipping_range", "estimator"])
+def test_library_and_run_file_take_the_same_words(name, tmp_path, capsys):
+    """Another word is refused with the list of those that there are."""
+    with pytest.raises(hv.InputError, match=f"{name} must be one of .*magic") as caught:
+        hv.plan(MEANS, epsilon=1, **{name: "magic"})
+    words = re.search(r"one of (.*), got", str(caught.value))[1]
+    records = tmp_path / "records.csv"
+    records.write_text("bus,v\n1,2\n")
+    assert main(["plan", str(records), "--set", f"plan.{name}=magic"]) != 0
+    assert words in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_rule_is_about_words_that_are_asked_for():
-    """No rule has a word that nothing asks for: it would refuse nothing."""
-    words = {word for rule in RULES for word in (*rule.words, *rule.beside)}
-    words |= {word for rule in RULES for some in rule.without for word in some}
-    named = {f'{name}="{word}"' for name in WORDS for word in WORDS[name]} | set(OPTIONS)
-    others = {word for word in words - named if not word.startswith("--")}
-    assert others == {
-        'protect="presence"', SEVERAL, UNITS_ALONE, DELTA_WITHIN, "numbers of units beside others",
-        "quantiles, shares or histograms", "variances",
-        "a mechanism with stages of its own", f"{SEVERAL} of quantiles, shares or histograms",
-        f'{SEVERAL} with protect="presence"',
-    }  # fmt: skip
+LEVY = {"method": "per-cell", "mechanism": "Levy(gamma=1)"}
+PRIVATE = {"clipping_range": "private"}
+RULES = [
+    *(
+        ("presence", option, f"{next(iter(option))} .*leave it out")
+        for option in (
+            {"bounds": (0, 1)},
+            {"method": "per-cell"},
+            {"objective": "max"},
+            PRIVATE,
+            {"range_share": "0.1"},
+            {"estimator": "bins"},
+            {"mechanism": "Baseline"},
+        )
+    ),
+    ("presence", {"fleet": None}, "fleet .* is needed"),
+    ("means", {"fleet": 9}, "fleet goes with .*the units are counted here"),
+    ("users", {"statistics": "users", "baseline_error": 2}, "numbers of units alone"),
+    ("columns", {"history": ()}, "history goes with a single value column"),
+    ("columns", {"bounds": (0, 1)}, "bounds goes with a single value column"),
+    *(
+        ("shapes", option, f"{next(iter(option))} .*medians-and-shares")
+        for option in (
+            {"bounds": (0, 1)},
+            {"method": "per-cell"},
+            {"objective": "max"},
+            PRIVATE,
+            {"range_share": "0.1"},
+            {"mechanism": "Baseline"},
+        )
+    ),
+    ("columns of shapes", {"epsilon": None, "target_error": 2}, "target_error goes .*one by one"),
+    ("columns", {"epsilon": None, "target_error": 2, "weights": {"v": 2}}, "weights divide"),
+    ("means", {"weights": {"moments": 2}}, "weights goes with quantiles"),
+    ("means", {"estimator": "bins"}, "estimator goes with quantiles"),
+    ("means", {"mechanism": "Baseline"}, 'mechanism goes with method "per-cell" or "equal-split"'),
+    ("means", LEVY | {"statistics": "variance"}, "publish the mean alone"),
+    ("means", LEVY | {"epsilon": None, "target_error": 2}, "within epsilon, not target_error"),
+    ("means", {"method": "per-cell", "objective": "mean"}, 'method "joint" or a target'),
+    *(
+        ("means", {"clipping_range": kind} | option, f"clipping_range .*{said}")
+        for kind in ("private", "per-cell")
+        for option, said in (
+            ({"method": "per-cell"}, "joint"),
+            ({"method": "equal-split"}, "joint"),
+            ({"method": "clip-user"}, "joint"),
+            ({"objective": "max"}, 'objective "mean"'),
+            ({"epsilon": None, "target_error": 2, "objective": "mean"}, "not target_error"),
+        )
+    ),
+    ("means", {"clipping_range": "per-cell", "statistics": "sd"}, "the mean alone"),
+    ("means", {"clipping_range": "bounds", "range_share": "0.1"}, "range_share goes with"),
+    *(
+        ("means", {"delta": "0.001", "method": method}, f'joint", not with.*{method}')
+        for method in ("per-cell", "equal-split", "clip-user")
+    ),
+    ("means", {"delta": "0.001", "objective": "max"}, "leave out delta, or name target_error"),
+]
+"""What is asked of which data set, and words of the refusal: rules of docs/reference/options.md."""
 
 
-def test_defaults_break_no_rule():
-    """Neither alone nor under either privacy model, with each kind of statistics."""
-    for statistics in (None, "p50", ("mean", "sd")):
-        assert [*broken_rules(PlanArguments(epsilon=1, statistics=statistics).terms())] == []
-    private = PlanArguments(epsilon=1, fleet=9, statistics=("mean", "users"), weights={"users": 2})
-    assert [*broken_rules(private.terms(['protect="presence"']))] == []
+@pytest.mark.parametrize(("source", "asked", "words"), RULES, ids=str)
+def test_what_does_not_go_together_is_refused_in_one_sentence(sources, source, asked, words):
+    """Whatever is beside what excludes it, or without what it needs, is named with a way out."""
+    usual = {"epsilon": 1, "advise": False}
+    usual |= {"fleet": 40} if source in ("presence", "users") else {}
+    usual |= {"statistics": SHAPES} if "shapes" in source else {}
+    with pytest.raises(hv.InputError, match=words) as caught:
+        hv.plan(sources[source], **usual | asked)
+    assert str(caught.value).endswith(".")
+    assert "{" not in str(caught.value)
+
+
+def test_defaults_go_together(sources):
+    """Neither alone nor under either privacy model is one refused, with each kind of statistics."""
+    for source, statistics in (("means", None), ("shapes", "p50"), ("means", ("mean", "sd"))):
+        assert hv.plan(sources[source], epsilon=1, statistics=statistics, advise=False).epsilon
+    private = {"fleet": 9, "statistics": ("mean", "users"), "weights": {"users": 2}}
+    assert hv.plan(declared(("mean", "users")), epsilon=1, advise=False, **private).epsilon
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +211,7 @@ def test_distributions_are_planned_within_target_errors(dataset):
 )
 def test_private_presence_is_planned_within_target_errors(statistics, goals):
     """As for an ε that is named: the expected errors are within the targets."""
-    facts = hv.declare(
-        user="user", value="speed", bounds=(0, 60), cells=MAPS, protect="presence",
-        statistics=statistics or (),
-    )  # fmt: skip
+    facts = declared(statistics or ())
     options = {"fleet": 4000, "statistics": statistics, "advise": False}
     plan = hv.plan(facts, target_error=goals, **options)
     assert plan.expected[0] <= 3

@@ -66,7 +66,10 @@ def test_a_hexagon_is_named_by_the_best_known_place_in_it(around, tmp_path):
     """Of two places in a hexagon the better known gives the name, without distance."""
     cell = h3.latlng_to_cell(52.2, 21.0, 6)
     lat, lon = h3.cell_to_latlng(cell)
-    points = ({"name": "Town"}, "Point", (lon + 0.005, lat)), ({"name": "Mill"}, "Point", (lon, lat))
+    points = (
+        ({"name": "Town"}, "Point", (lon + 0.005, lat)),
+        ({"name": "Mill"}, "Point", (lon, lat)),
+    )
     known = write_layer(tmp_path, *points)
     assert around([cell], known, hide_geography=True)["words"] == ["Town"]
 

@@ -128,7 +128,9 @@ def test_each_grade_has_a_legend_and_colours(city):
 
 def test_bare_facts_are_enough(city):
     """A manifest whose optional facts are empty or absent still makes a page."""
-    bare = restated(city, own={"dataset": {"value_unit": "", "version": None}}, dataset={"name": ""})
+    bare = restated(
+        city, own={"dataset": {"value_unit": "", "version": None}}, dataset={"name": ""}
+    )
     del bare.manifest["losses"], bare.manifest["components"][0]["losses"]
     html = page_of(bare)
     assert "<h1>Average speed</h1>" in html

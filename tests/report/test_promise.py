@@ -119,7 +119,7 @@ def test_the_promise_names_the_unit_and_the_factor(unit, words):
 @given(st.integers(300, 700_000))
 @examples(60)
 def test_factors_are_rounded_up(thousandths):
-    """The factor is at least e to the loss, in as many digits as a double has; in words in three."""
+    """The factor is at least e to the loss, as a double and in words of three digits."""
     stated = released([SLOW, FAST] * 4, Fraction(thousandths, 1000)).manifest["guarantee"]
     epsilon = Fraction(stated["epsilon_spent"])
     true = (Decimal(epsilon.numerator) / Decimal(epsilon.denominator)).exp()

@@ -19,7 +19,7 @@ from hexveil.mechanisms.looks.user_weights import (
     half_width_sd,
     max_bias,
 )
-from publishing.setting import dataset_of
+from planning.sums import sums_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
 
@@ -79,7 +79,7 @@ def test_few_users_pay_a_larger_share():
 
 def test_auto_is_none_where_an_interval_cannot_be():
     """With other errors, methods or bounds there is no clipping range, and no complaint."""
-    facts = dataset_of(np.ones((900, 3), dtype=int)).public
+    facts = sums_of(np.ones((900, 3), dtype=int)).public
     for options in (
         {"method": "per-cell"}, {"bounds": (0, 50)},
         {"objective": "max"},

@@ -17,8 +17,10 @@ def sums_of(counts, sums=None, squares=None, *, bounds=(0, 60), quantum=1, cells
     cell, user = np.nonzero(np.array(counts).T)
     n = np.array(counts)[user, cell]
     middle = float(quantum) * np.ceil((bounds[0] + bounds[1]) / 2 / float(quantum))
+    # Units of a day or a week are named by it, or by its Monday.
+    day = "" if options.get("privacy_unit", "user") == "user" else " 2023-11-13"
     columns = {
-        "user": [f"bus {k:03d}" for k in user],
+        "user": [f"bus {k:03d}{day}" for k in user],
         "n": n,
         "sum": n * middle if sums is None else np.array(sums),
         "sum_sq": n * middle**2 if squares is None else np.array(squares),

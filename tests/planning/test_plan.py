@@ -47,6 +47,13 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
         assert plan.primary_statistic.bound95[cell] == pytest.approx(alone.bound95)
 
 
+@pytest.mark.parametrize("method", ["per-cell", "equal-split"])
+def test_counting_cells_claims_the_loss_of_a_cell_for_each_of_the_most(method):
+    """Of a user in three cells three times a cell's, though another is in one alone."""
+    plan = planned(hv.Occupancy.from_dense([[2, 1, 3], [1, 0, 0]]), method=method)
+    assert plan.l0_epsilon == 3 * plan.cell_epsilon
+
+
 @given(occupancies(), st.sampled_from([0.1, 0.5, 1, 2]))
 def test_equal_split_is_never_better(occupancy, epsilon):
     """Accounting per user never has a larger error than counting cells."""

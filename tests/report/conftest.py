@@ -40,7 +40,7 @@ def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span
 def stated(tmp_path_factory) -> hv.Release:
     """Return a small release with statements as if it were of the city."""
     release = release_of(tmp_path_factory.mktemp("stated") / "map", "means", mapped=True)
-    own = {"dataset": {"version": "2024-02"}, "bounds": {"upper": "65"}, "accuracy": []}
+    own = {"dataset": {"version": "2024-02"}, "bounds": {"upper": "65"}}
     return restated(
         release, own=own, dataset={"name": "Rivertown buses"}, grid={"resolution": 8}, ledger=None
     )

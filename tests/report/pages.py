@@ -6,11 +6,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+
 
 def page_of(release, **options):
-    """Return the page of a release that is written, as text."""
+    """Return the page of a release, or of derived numbers, that are written, as text."""
     with tempfile.TemporaryDirectory() as home:
-        return (release.write(Path(home) / "map", **options) / "report.html").read_text("utf-8")
+        (page,) = release.write(Path(home) / "map", **options).glob("*.html")
+        return page.read_text("utf-8")
 
 
 def data_of(html):
@@ -24,8 +27,14 @@ def restated(release, table=None, own=None, **sections):
     """Return a release with another table, and sections of its manifest and component changed."""
     (column,) = release.manifest["components"]
     sections |= {"components": [_joined(column, own or {})]}
-    table = release.table if table is None else table
+    table = release.table if table is None else _described(table)
     return replace(release, table=table, manifest=_joined(release.manifest, sections))
+
+
+def _described(table):
+    """Return a table whose columns have a meaning, as those of a release have."""
+    meaning = {"unit": "", "description": "A column."}
+    return table.cast(pa.schema([field.with_metadata(meaning) for field in table.schema]))
 
 
 def _joined(old, new):

@@ -1,7 +1,6 @@
 """The page of a map with private presence: its sentences, its data, its closed cells."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,7 @@ import pytest
 
 from attack import folder_kinds
 from golden_releases import fixed_noise
-from report.pages import data_of, page_of, with_column
+from report.pages import data_of, page_of, restated, with_column
 from report.test_browser import violations
 
 
@@ -73,7 +72,7 @@ def test_a_cell_whose_upper_end_is_unknown_is_cut_off(show, maps):
         "mean_high": [None, *range(12, 52, 10), 60.0],
     }.items():
         table = with_column(table, name, column)
-    html = page_of(replace(maps["presence-labels"], table=table))
+    html = page_of(restated(maps["presence-labels"], table))
     data = data_of(html)
     assert data["columns"]["quality"] == [4, 0, 0, 0, 0, 2]
     assert "<b>One end unknown</b> (1 of 6): at an end of its clipping range" in html
@@ -137,7 +136,7 @@ def test_a_large_page_leaves_the_histogram_to_the_tables(maps):
     table = release.table.drop_columns(["hexagon"])
     table = pa.concat_tables([table] * (300_000 // (24 * table.num_rows) + 1))
     table = with_column(table, "cell", [f"area {k}" for k in range(table.num_rows)])
-    html = page_of(replace(release, table=table))
+    html = page_of(restated(release, table))
     data = data_of(html)
     assert (len(data["choices"]), data["value_columns"][0]["bins"]) == (4, None)
     assert "cells.csv has the histogram" in html

@@ -20,7 +20,7 @@ def records_of(value, bounds, statistics):
     rows = [{"bus": f"{k % 12}", "ward": "ab"[k % 2], "v": k % 50, "w": k % 7} for k in range(96)]
     return hv.read(
         pa.Table.from_pylist(rows), user="bus", value=value, bounds=bounds, statistics=statistics,
-        cells=hv.Labels("ward"), repeats="keep",
+        cells=hv.Labels("ward"), repeats="keep", select=hv.Select(min_users=1),
     )  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def declared(statistics=()):
 @pytest.fixture(scope="module")
 def sources():
     """Return a data set of each kind that rules tell apart."""
-    both = {"v": (0, 60), "w": (0, 10)}
+    both = {"v": (0, 60), "w": (0, 60)}
     return {
         "means": MEANS,
         "shapes": records_of("v", (0, 60), SHAPES),
@@ -122,7 +122,7 @@ RULES = [
             {"mechanism": "Baseline"},
         )
     ),
-    ("columns of shapes", {"epsilon": None, "target_error": 2}, "target_error goes .*one by one"),
+    ("columns of shapes", {"epsilon": None, "target_error": 2}, "target_error .*one by one"),
     ("columns", {"epsilon": None, "target_error": 2, "weights": {"v": 2}}, "weights divide"),
     ("means", {"weights": {"moments": 2}}, "weights goes with quantiles"),
     ("means", {"estimator": "bins"}, "estimator goes with quantiles"),

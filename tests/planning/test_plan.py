@@ -50,7 +50,8 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
 @pytest.mark.parametrize("method", ["per-cell", "equal-split"])
 def test_counting_cells_claims_the_loss_of_a_cell_for_each_of_the_most(method):
     """Of a user in three cells three times a cell's, though another is in one alone."""
-    plan = planned(hv.Occupancy.from_dense([[2, 1, 3], [1, 0, 0]]), method=method)
+    crowd = hv.Occupancy.from_dense([[2, 1, 3]] * 20 + [[1, 0, 0]] * 20)
+    plan = planned(crowd, method=method, epsilon=9)
     assert plan.l0_epsilon == 3 * plan.cell_epsilon
 
 

@@ -74,6 +74,12 @@ def test_a_hexagon_is_named_by_the_best_known_place_in_it(around, tmp_path):
     assert around([cell], known, hide_geography=True)["words"] == ["Town"]
 
 
+def test_a_city_names_further_than_a_village(around):
+    """Between Vareli at four kilometres and Surat at nine, the city gives the name."""
+    east = h3.grid_disk("8842d9895bfffff", 9)
+    assert around(east)["words"][0] == "8.8 km east of Surat"
+
+
 @pytest.mark.parametrize("lat", [-55.0, -10.0, 0.3, 40.0, 58.0])
 def test_directions_are_those_of_the_compass(around, tmp_path, lat):
     """Walking from a place in one of eight directions leads to a hexagon that says so."""

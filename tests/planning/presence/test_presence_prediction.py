@@ -84,7 +84,7 @@ def test_predictions_are_near_maps_that_meet_the_assumptions(units):
 
 def test_a_map_with_nothing_to_say_is_refused():
     """A sentence says which figure is too large and what to change; a useful map has none."""
-    fine = hv.Cells(8, "1h", "Europe/Warsaw", "pooled", area=AREA.area)
+    fine = hv.Cells(8, None, area=(20.7, 52.0, 21.5, 52.4))
     lonely = planned(20, fine).refusal
     assert "traffic" in lonely
     assert "coarser grid" in lonely

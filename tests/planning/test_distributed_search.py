@@ -13,8 +13,8 @@ from examples import some
 from hexveil.mechanisms.looks.user_weights import DISTRIBUTED_ITERATIONS
 from hexveil.planning.optimizers import mean_error, pair_sums
 from hexveil.planning.saved_plans import encode, pack_decisions
+from model.stores import distributed
 from planning.test_stored_plans import ASKED, BOTH, RANGED, fleet, planned
-from stores import distributed
 
 
 def assert_near(plan, other, rtol):

@@ -5,9 +5,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hexveil as hv
-import plan_grid
 from examples import examples
 from hexveil import theory
+from planning import plan_grid
 from strategies import occupancies
 
 BOTH = ("mean", "variance")

@@ -37,7 +37,7 @@ from hexveil.planning.optimizers.user_factors import (
     minimize_loss,
 )
 from hexveil_research.papers.comp_setting import comp_setting
-from plan_grid import losses, shares
+from planning.plan_grid import losses, shares
 from strategies import occupancies
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -6,7 +6,7 @@ import pytest
 import hexveil as hv
 from examples import some
 from hexveil import InputError
-from stores import distributed, stored
+from model.stores import distributed, stored
 
 BOUNDS, BOTH = (0, 60), ("mean", "variance")
 DELTA = {"epsilon": 2, "delta": "1e-6"}

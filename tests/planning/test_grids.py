@@ -18,10 +18,15 @@ def labelled(*columns, users=30):
 
 
 def test_levels_are_every_choice_of_columns():
-    """Most columns first; of many columns those of most."""
+    """Most columns first."""
     names = [one.grid.columns for one in hv.capacity(labelled(*"abc"), epsilon=1).offers]
     assert names[0] == ("a", "b", "c")
     assert len(set(names)) == len(names) == 7
+
+
+@pytest.mark.slow
+def test_of_many_columns_the_levels_are_those_of_most():
+    """They double with each column."""
     many = hv.capacity(labelled(*map(str, range(9))), epsilon=1).offers
     assert len(many) == 63
     assert {len(one.grid.columns) for one in many[:10]} == {9, 8}

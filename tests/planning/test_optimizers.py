@@ -314,13 +314,6 @@ def exact_loss(occupancy, cell_epsilon, mechanism):
     return max(loss)
 
 
-@given(occupancies(), LOSSES, MECHANISMS)
-def test_common_loss_is_within_the_budget(occupancy, epsilon, mechanism):
-    """The common cell loss that is found never costs a user more than asked."""
-    found = largest_cell_epsilon(occupancy, epsilon, mechanism)
-    assert exact_loss(occupancy, found, mechanism) <= epsilon
-
-
 @given(occupancies(), LOSSES, MECHANISMS, st.lists(st.integers(1, 2000), max_size=30))
 def test_no_larger_common_loss_is_within_the_budget(occupancy, epsilon, mechanism, steps):
     """Every larger common cell loss that is tried costs some user more, or publishes nothing."""

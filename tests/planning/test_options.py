@@ -46,37 +46,28 @@ def sources():
     }
 
 
-def sections(capsys):
-    """Return the fields of each section of a run file, with their texts."""
-    assert main(["help", "fields"]) == 0
-    found, section = {}, {}
-    for line in capsys.readouterr().out.splitlines():
-        if line.startswith("["):
-            section = found.setdefault(line.strip("[]"), {})
-        elif line[:1].strip():
-            name, _, text = line.partition(" ")
-            section[name] = text
-        else:
-            section[name] += line
-    return found
-
-
 def test_signature_and_run_file_have_the_options(capsys):
     """`plan` takes them by name; a run file has them in [plan], [privacy] and [values]."""
     parameters = dict(inspect.signature(hv.plan).parameters)
     del parameters["source"]
-    fields = sections(capsys)
+    assert main(["help", "fields"]) == 0
+    _, *parts = re.split(r"^\[(\w+)\]$", capsys.readouterr().out, flags=re.MULTILINE)
+    sections = {
+        name: dict(re.findall(r"^(\w+) +(.*(?:\n .*)*)", text, re.MULTILINE))
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
     elsewhere = {"bounds", "advise", "fleet", "delta", "history"}
-    assert {*parameters} - {*fields["plan"]} == elsewhere
-    assert {*fields["plan"]} <= {*parameters}
-    assert {"fleet", "delta"} <= {*fields["privacy"]}
+    assert {*parameters} - {*sections["plan"]} == elsewhere
+    assert {*sections["plan"]} <= {*parameters}
+    assert {"fleet", "delta"} <= {*sections["privacy"]}
     for name, parameter in parameters.items():
         assert f"\n{name} : " in inspect.getdoc(hv.plan)
-        stated = re.search(r"\[default:\s+(\S+)\]", fields["plan"].get(name, ""))
-        if isinstance(parameter.default, str):
-            assert stated[1] == parameter.default
-        else:
-            assert stated is None
+        stated = re.search(r"\[default:\s+(\S+)\]", sections["plan"].get(name, ""))
+        assert (stated and stated[1]) == (parameter.default if name in WORDS else None)
+
+
+WORDS = {"method", "clipping_range"}
+"""Options whose default is a word."""
 
 
 @pytest.mark.parametrize("name", ["method", "objective", "clipping_range", "estimator"])
@@ -91,65 +82,44 @@ def test_library_and_run_file_take_the_same_words(name, tmp_path, capsys):
     assert words in " ".join(capsys.readouterr().err.split())
 
 
+OPTIONS = (
+    {"bounds": (0, 1)}, {"method": "per-cell"}, {"objective": "max"}, {"range_share": "0.1"},
+    {"clipping_range": "private"}, {"mechanism": "Baseline"},
+)  # fmt: skip
 LEVY = {"method": "per-cell", "mechanism": "Levy(gamma=1)"}
-PRIVATE = {"clipping_range": "private"}
+TARGET = {"epsilon": None, "target_error": 2}
 RULES = [
     *(
-        ("presence", option, f"{next(iter(option))} .*leave it out")
-        for option in (
-            {"bounds": (0, 1)},
-            {"method": "per-cell"},
-            {"objective": "max"},
-            PRIVATE,
-            {"range_share": "0.1"},
-            {"estimator": "bins"},
-            {"mechanism": "Baseline"},
-        )
+        (source, option, f"{next(iter(option))} .*leave it out")
+        for source in ("presence", "shapes")
+        for option in OPTIONS
     ),
+    ("presence", {"estimator": "bins"}, "estimator .*leave it out"),
     ("presence", {"fleet": None}, "fleet .* is needed"),
     ("means", {"fleet": 9}, "fleet goes with .*the units are counted here"),
     ("users", {"statistics": "users", "baseline_error": 2}, "numbers of units alone"),
     ("columns", {"history": ()}, "history goes with a single value column"),
     ("columns", {"bounds": (0, 1)}, "bounds goes with a single value column"),
-    *(
-        ("shapes", option, f"{next(iter(option))} .*medians-and-shares")
-        for option in (
-            {"bounds": (0, 1)},
-            {"method": "per-cell"},
-            {"objective": "max"},
-            PRIVATE,
-            {"range_share": "0.1"},
-            {"mechanism": "Baseline"},
-        )
-    ),
-    ("columns of shapes", {"epsilon": None, "target_error": 2}, "target_error .*one by one"),
-    ("columns", {"epsilon": None, "target_error": 2, "weights": {"v": 2}}, "weights divide"),
+    ("columns of shapes", TARGET, "target_error .*one by one"),
+    ("columns", TARGET | {"weights": {"v": 2}}, "weights divide"),
     ("means", {"weights": {"moments": 2}}, "weights goes with quantiles"),
     ("means", {"estimator": "bins"}, "estimator goes with quantiles"),
-    ("means", {"mechanism": "Baseline"}, 'mechanism goes with method "per-cell" or "equal-split"'),
     ("means", LEVY | {"statistics": "variance"}, "publish the mean alone"),
-    ("means", LEVY | {"epsilon": None, "target_error": 2}, "within epsilon, not target_error"),
-    ("means", {"method": "per-cell", "objective": "mean"}, 'method "joint" or a target'),
+    ("means", LEVY | TARGET, "within epsilon, not target_error"),
     *(
-        ("means", {"clipping_range": kind} | option, f"clipping_range .*{said}")
-        for kind in ("private", "per-cell")
-        for option, said in (
-            ({"method": "per-cell"}, "joint"),
-            ({"method": "equal-split"}, "joint"),
-            ({"method": "clip-user"}, "joint"),
-            ({"objective": "max"}, 'objective "mean"'),
-            ({"epsilon": None, "target_error": 2, "objective": "mean"}, "not target_error"),
-        )
-    ),
-    ("means", {"clipping_range": "per-cell", "statistics": "sd"}, "the mean alone"),
-    ("means", {"clipping_range": "bounds", "range_share": "0.1"}, "range_share goes with"),
-    *(
-        ("means", {"delta": "0.001", "method": method}, f'joint", not with.*{method}')
+        ("means", option | {"method": method}, 'goes with method "joint", not')
+        for option in ({"clipping_range": "private"}, {"clipping_range": "per-cell"})
         for method in ("per-cell", "equal-split", "clip-user")
     ),
-    ("means", {"delta": "0.001", "objective": "max"}, "leave out delta, or name target_error"),
+    *(
+        ("means", {"delta": "0.001", "method": method}, f'joint", not with.*{method}')
+        for method in ("per-cell", "clip-user")
+    ),
 ]
-"""What is asked of which data set, and words of the refusal: rules of docs/reference/options.md."""
+"""What is asked of which data set, and words of the refusal: rules of docs/reference/options.md.
+
+The others, of means alone, are in test_request.py.
+"""
 
 
 @pytest.mark.parametrize(("source", "asked", "words"), RULES, ids=str)

@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
@@ -48,26 +47,6 @@ def test_only_the_scripts_and_the_style_of_the_page_are_allowed(request, kind):
     assert rules["style-src"] == hashed("style")
     assert len(rules["script-src"]) == (3 if kind == "city" else 2)
     assert not re.search(r"<[^>]+\s(?:style|on\w+)=", without_scripts(html))
-
-
-@pytest.mark.parametrize(
-    ("unit", "words"),
-    [("user", "one user been"), ("user-day", "one day been"), ("user-week", "one week been")],
-)
-def test_the_promise_is_made_per_unit(tmp_path, unit, words):
-    """The second sentence is the promise, and names the privacy unit."""
-    rows = {"u": [*"abcabc"], "v": [1.0, 2, 3, 4, 5, 6], "g": ["x"] * 6}
-    rows["t"] = [1_700_000_000 + k for k in range(6)]
-    data = hv.read(
-        pa.table(rows), user="u", value="v", time="t", bounds=(0, 9), cells=hv.Labels("g"),
-        privacy_unit=unit, timezone="UTC", select=hv.Select(min_users=1),
-    )  # fmt: skip
-    book = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=5)
-    plan = hv.plan(data, epsilon=5, clipping_range="bounds", advise=False)
-    html = page_of(hv.release(data, plan, ledger=book, accept_noise=True))
-    sentence = re.findall(r'<span class="sentence">(.*?)</span>', html)[1]
-    assert "at most 149" in sentence
-    assert words in sentence
 
 
 def test_context_draws_lines_and_names(page, city):

@@ -19,6 +19,7 @@ from golden_releases import fixed_noise
 from hexveil.cli import main
 from planning.sums import sums_of
 from publishing.releases import release_of
+from report.pages import page_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BUSES = 100
@@ -87,9 +88,9 @@ def test_the_promise_is_true_of_buses_that_are_alike(others, unit):
     assert 0.9 < max(ratios) <= release.epsilon * (1 + 1e-12)
 
 
-def promise(epsilon, unit="user"):
+def promise(epsilon):
     """Return the promise of a release."""
-    return released([SLOW, FAST] * 4, epsilon, unit).manifest["guarantee"]["promise"]
+    return released([SLOW, FAST] * 4, epsilon).manifest["guarantee"]["promise"]
 
 
 @pytest.mark.parametrize(
@@ -101,8 +102,10 @@ def promise(epsilon, unit="user"):
     ],
 )
 def test_the_promise_names_the_unit_and_the_factor(unit, words):
-    """It compares two releases, and says nothing of beliefs."""
-    said = promise(1, unit)
+    """It compares two releases, says nothing of beliefs, and is the page's second sentence."""
+    release = released([SLOW, FAST] * 4, 1, unit)
+    said = release.manifest["guarantee"]["promise"]
+    assert re.findall(r'<span class="sentence">(.*?)</span>', page_of(release))[1] == said
     assert said.startswith("Compared with the release that would have been published had")
     assert words in said
     assert said.endswith("differs by a factor of at most 2.72.")

@@ -16,11 +16,14 @@ SHAPES = ("p50", "share<30")
 
 
 def records_of(value, bounds, statistics):
-    """Return records of 12 vehicles in two wards."""
-    rows = [{"bus": f"{k % 12}", "ward": "ab"[k % 2], "v": k % 50, "w": k % 7} for k in range(96)]
+    """Return one record of each of 60 vehicles in three wards."""
+    rows = [
+        {"bus": f"{k % 60}", "ward": "abc"[k // 60], "v": 30 + k % 60 % 7, "w": k % 7}
+        for k in range(180)
+    ]
     return hv.read(
         pa.Table.from_pylist(rows), user="bus", value=value, bounds=bounds, statistics=statistics,
-        cells=hv.Labels("ward"), repeats="keep", select=hv.Select(min_users=1),
+        cells=hv.Labels("ward"), repeats="keep", accept_single_records=True,
     )  # fmt: skip
 
 
@@ -142,23 +145,10 @@ def test_defaults_go_together(sources):
     assert hv.plan(declared(("mean", "users")), epsilon=1, advise=False, **private).epsilon
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Return records of 60 users in three wards, counted by bin."""
-    file = tmp_path_factory.mktemp("records") / "records.csv"
-    rows = [f"{user},{ward},{30 + user % 7}" for user in range(60) for ward in "abc"]
-    file.write_text("\n".join(["user,ward,speed", *rows]))
-    return hv.read(
-        file, user="user", value="speed", bounds=(0, 60), cells=hv.Labels("ward"),
-        statistics=("p50", "share<30"), max_bad_rows=0.1, repeats="keep",
-        accept_single_records=True, select=hv.Select(min_users=1),
-    )  # fmt: skip
-
-
-def test_distributions_are_planned_within_target_errors(dataset):
+def test_distributions_are_planned_within_target_errors(sources):
     """The least ε of two figures is taken: a little less, and a prediction is above its target."""
-    goals = {"p50": 4, "share<30": "5%"}
-    plan = hv.plan(dataset, statistics=("p50", "share<30"), target_error=goals, advise=False)
+    dataset, goals = sources["shapes"], {"p50": 4, "share<30": "5%"}
+    plan = hv.plan(dataset, statistics=SHAPES, target_error=goals, advise=False)
     epsilon = float(plan.requested_epsilon)
     assert epsilon == float(f"{epsilon:.1e}")
 
@@ -171,7 +161,7 @@ def test_distributions_are_planned_within_target_errors(dataset):
     step = 10.0 ** (int(f"{epsilon:.1e}".split("e")[1]) - 1)
     assert not within(errors(round(epsilon - step, 6)))
     with pytest.raises(hv.InputError, match="must name p50 and share<30, got p50"):
-        hv.plan(dataset, statistics=("p50", "share<30"), target_error={"p50": 2})
+        hv.plan(dataset, statistics=SHAPES, target_error={"p50": 2})
     with pytest.raises(hv.InputError, match="no epsilon up to 100 is predicted to meet"):
         hv.plan(dataset, statistics="p50", target_error="0.0001%")
 

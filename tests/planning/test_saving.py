@@ -12,7 +12,6 @@ import pytest
 import hexveil as hv
 from examples import some
 from hexveil.mechanisms import ThresholdMechanism
-from hexveil_research.papers.comp_setting import comp_setting
 from planning import kinds_of_plans
 from planning.kinds_of_plans import KINDS, records_of
 from planning.sums import CITY, small_city, sums_of
@@ -60,14 +59,10 @@ def test_a_loaded_plan_is_the_saved_one(kind, tmp_path):
     assert loaded.facts is records.public
 
 
-def test_dropped_pairs_come_back(tmp_path):
+def test_dropped_pairs_come_back(city, tmp_path):
     """Pairs that a plan drops stay dropped in the plan that is read back."""
-    setting = comp_setting(6, 0, cells=4)
-    counts = np.zeros((setting.n_users, 4), dtype=int)
-    counts[setting.user, setting.cell] = setting.n
-    records = sums_of(counts)
-    plan = hv.plan(records, epsilon=1, method="clip-user", advise=False)
-    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), records)
+    plan = planned(city, bounds=None, epsilon=2, method="clip-user")
+    loaded = hv.Plan.load(plan.save(tmp_path / "plan"), city)
     kept = plan.contributions("mean")
     assert (kept == 0).any()
     assert np.array_equal(loaded.contributions("mean"), kept)

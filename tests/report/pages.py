@@ -39,8 +39,10 @@ def _described(table):
 
 def _joined(old, new):
     """Return sections of which some are others, or have other entries."""
-    both = {key for key, part in new.items() if isinstance(part, dict) and key in old}
-    return old | {key: old[key] | part if key in both else part for key, part in new.items()}
+    return old | {
+        key: old[key] | part if isinstance(part, dict) and key in old else part
+        for key, part in new.items()
+    }
 
 
 def with_column(table, name, values):

@@ -8,27 +8,14 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
+from planning.presence.test_presence_request import declared, planned
 
 AREA = hv.Cells(6, None, area=(20.7, 52.0, 21.5, 52.4))
-COLUMNS = {"user": "car", "value": "speed", "bounds": (0, 100), "quantum": "0.1"}
 
 
 def labels(n_cells):
     """Return so many cells of a list, which are all open."""
     return hv.Labels("cell", values=[*map(str, range(n_cells))])
-
-
-def declared(cells, statistics="mean"):
-    """Return the options of reading records into declared cells."""
-    places = {} if isinstance(cells, hv.Labels) else {"lat": "lat", "lon": "lon"}
-    return COLUMNS | places | {"cells": cells, "protect": "presence", "statistics": statistics}
-
-
-def planned(fleet, cells=AREA, epsilon=1, statistics="mean", **more):
-    """Return the plan of a fleet of so many units."""
-    facts = hv.declare(**declared(cells, statistics))
-    options = {"fleet": fleet, "epsilon": epsilon, "statistics": statistics, "advise": False}
-    return hv.plan(facts, **options, **more)
 
 
 def predicted(*asked, **more):
@@ -50,7 +37,7 @@ def test_more_units_and_more_epsilon_never_hurt():
 @pytest.mark.parametrize("units", [500, 8000])
 def test_predictions_are_near_maps_that_meet_the_assumptions(units):
     """Traffic in open cells, and the errors of averages, are as predicted."""
-    plan, rng = planned(units), np.random.default_rng(units)
+    plan, rng = planned(units, AREA), np.random.default_rng(units)
     prediction, n_cells = plan.prediction.map, plan.facts.grid.n_cells
     unit = np.repeat(np.arange(units), 10)
     # The busiest cell first.
@@ -90,7 +77,7 @@ def test_a_map_with_nothing_to_say_is_refused():
     assert "coarser grid" in lonely
     noisy = planned(30, labels(60), baseline_error=2).refusal
     assert "one number for all cells by 2" in noisy
-    assert planned(50_000).refusal is None
+    assert planned(50_000, AREA).refusal is None
 
 
 def test_counts_are_off_by_their_noise_scale():

@@ -13,13 +13,16 @@ PARTS = 2**20
 """Parts of a full weight in which noise is added."""
 
 
+def declared(cells, statistics="mean"):
+    """Return the options of reading records into declared cells."""
+    places = {} if isinstance(cells, hv.Labels) else {"lat": "lat", "lon": "lon"}
+    facts = {"user": "car", "value": "speed", "bounds": (0, 100), "quantum": "0.1"}
+    return facts | places | {"cells": cells, "protect": "presence", "statistics": statistics}
+
+
 def planned(fleet, cells=LABELS, epsilon=1, statistics="mean", **more):
     """Return the plan of a fleet of so many units."""
-    places = {} if isinstance(cells, hv.Labels) else {"lat": "lat", "lon": "lon"}
-    facts = hv.declare(
-        user="car", value="speed", bounds=(0, 65), quantum="0.01", cells=cells, protect="presence",
-        statistics=statistics, **places,
-    )  # fmt: skip
+    facts = hv.declare(**declared(cells, statistics))
     options = {"fleet": fleet, "epsilon": epsilon, "statistics": statistics, "advise": False}
     return hv.plan(facts, **options, **more)
 

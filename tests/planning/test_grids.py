@@ -45,7 +45,7 @@ def test_sums_made_elsewhere_have_their_own_cells_alone():
 
 def spread(km, resolution, units=150):
     """Return a fleet that is everywhere in a square of so many km, read at a resolution."""
-    side = np.linspace(-0.5, 0.5, 40) * km / 111.0
+    side = np.linspace(-0.5, 0.5, 30) * km / 111.0
     lat, lon = (one.ravel() for one in np.meshgrid(52 + side, 21 + side / 0.62))
     places = np.arange(units * lat.size) % lat.size
     bus = np.repeat(np.arange(units), lat.size).astype(str)

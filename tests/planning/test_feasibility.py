@@ -340,7 +340,7 @@ def test_the_loss_that_is_named_is_enough(kind):
     data, below = by(crowd(3), "area"), 0.5 if kind == "auto" else 0.8
     for baseline in (1.0, 3.0):
         # So small that it is not enough, and not so small that no more is said.
-        asked = {"clipping_range": kind, "epsilon": "0.2" if kind == "private" else "0.5"}
+        asked = {"clipping_range": kind, "epsilon": 0.45 / baseline if kind == "private" else 0.5}
         offer = level(crowd(3), ("area",), baseline_error=baseline, **asked)
         needed, error = offer.epsilon_needed, offer.baseline_error
         at = [

@@ -28,8 +28,8 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil_research.audit import loss_bound
 from hexveil_research.audit.run import FAMILY
-from publishing import measuring
-from publishing.drawing import drawn
+from mechanisms import measuring
+from mechanisms.drawing import drawn
 
 AUDITS = 40
 """Bounds that are compared with a claim, in the long form; test_path_audit.py counts them."""

@@ -19,7 +19,7 @@ from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights, Suppr
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import codec
 from listed_weights import ListedWeights
-from publishing.setting import dataset_of, plan_of
+from mechanisms.setting import dataset_of, plan_of
 from scripted_noise import ScriptedNoise
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))

@@ -15,7 +15,7 @@ import numpy as np
 
 import core_types
 import hexveil as hv
-from publishing.setting import dataset_of, labels
+from mechanisms.setting import dataset_of, labels
 
 BOTH = ("mean", "variance")
 GOALS = {

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
-from publishing.setting import small_city
+from mechanisms.setting import small_city
 from stores import distributed_dataset
 
 BOTH = ("mean", "variance")

@@ -9,7 +9,7 @@ from hexveil.planning.optimizers.joint import (
     MAX_DISTINCT_SCALES,
     quantize_noise_scales,
 )
-from publishing.measuring import lattice
+from mechanisms.measuring import lattice
 
 SIZES = st.floats(1e-290, 1e290)
 

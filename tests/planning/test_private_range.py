@@ -19,7 +19,7 @@ from hexveil.mechanisms.looks.user_weights import (
     half_width_sd,
     max_bias,
 )
-from publishing.setting import dataset_of
+from mechanisms.setting import dataset_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
 

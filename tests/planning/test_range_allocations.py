@@ -9,7 +9,7 @@ import hexveil as hv
 from examples import some
 from fleets import fleet, recount
 from hexveil import InputError
-from publishing.setting import dataset_of
+from mechanisms.setting import dataset_of
 
 RNG = np.random.default_rng(12)
 COUNTS = {

@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 import pytest
+from publishing.drawing import executed
 
 import hexveil as hv
 from hexveil.mechanisms import noise
@@ -22,7 +23,6 @@ from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_re
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_view
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
-from publishing.drawing import executed
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 RUNS = 100 if LONG else 40

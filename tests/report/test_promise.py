@@ -21,9 +21,9 @@ from hexveil.report.promise_wording import (
     probability_factor,
     promise,
 )
-from publishing import measuring
+from mechanisms import measuring
+from mechanisms.setting import dataset_of
 from publishing.releases import release_of
-from publishing.setting import dataset_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BUSES = 100

@@ -16,10 +16,10 @@ from hexveil.mechanisms.looks.clipped_mean import GRAIN
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Sums
-from publishing import measuring
-from publishing.measuring import check, lattice, variances
-from publishing.measuring import variance_statistic as statistic
-from publishing.setting import dataset_of, plan_of
+from mechanisms import measuring
+from mechanisms.measuring import check, lattice, variances
+from mechanisms.measuring import variance_statistic as statistic
+from mechanisms.setting import dataset_of, plan_of
 from stores import suppressed_where
 
 POINTS = 4

@@ -12,12 +12,12 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
-from publishing.drawing import interval_of
-from publishing.measuring import (
+from mechanisms.drawing import interval_of
+from mechanisms.measuring import (
     shares_of,
     weighted_scales,
 )
-from publishing.setting import dataset_of
+from mechanisms.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
 

@@ -11,7 +11,7 @@ import pytest
 
 import hexveil as hv
 from publishing.releases import called, digest_of, release_of, said, seal
-from publishing.setting import labels, small_city
+from publishing.setting import dataset_of, hexagons, labels
 
 ROOT = Path(__file__).resolve().parents[2]
 SPANS = {"user": (1, 7, 30, 365), "user-day": (1, 7, 30, 365), "user-week": (1, 4, 13, 52)}
@@ -38,7 +38,7 @@ CONCLUSIONS = re.compile(
 )
 
 
-BOTH = {"statistics": ("mean", "variance", "sd"), "epsilon": 300}
+BOTH = {"statistics": ("mean", "variance", "sd"), "epsilon": 20}
 WARDS = hv.Labels("route", "ward"), {"route": ["1", "1", "2"], "ward": ["a", "b", "a"]}
 KINDS = {
     "user": ({}, {}),
@@ -56,14 +56,20 @@ KINDS = {
 def folders(tmp_path_factory):
     """Return a folder of each kind."""
     home, made = tmp_path_factory.mktemp("folders"), {}
-    usual = {"epsilon": 9, "method": "per-cell", "clipping_range": "bounds", "advise": False}
+    usual = {"epsilon": "0.2", "method": "per-cell", "clipping_range": "bounds", "advise": False}
     for kind, (facts, asked) in KINDS.items():
-        dataset = small_city(**facts)
+        dataset = fleet(**facts)
         book = hv.Ledger(home / f"{kind}.sqlite", dataset="buses", budget=1000)
         plan = hv.plan(dataset, **usual | asked)
         release = hv.release(dataset, plan, ledger=book, accept_noise=True)
         made[kind] = release.write(home / kind)
     return made
+
+
+def fleet(**facts):
+    """Return forty buses in three hexagons."""
+    given = {"cells": hexagons(3), "value": "speed", "value_unit": "km/h"} | facts
+    return dataset_of([[3, 2, 1]] * 40, 30, **given)
 
 
 def dossier(folder):
@@ -79,9 +85,9 @@ def sections_of(text):
 
 def rows_of(text):
     """Return the rows of the last table of a text, without its head."""
-    *_, table = re.findall(r"(?:^\|.*\n?)+", text, flags=re.MULTILINE)
+    *_, table = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
     return [
-        [one.strip() for one in line.strip("| ").split(" | ")] for line in table.split("\n")[2:]
+        [one.strip() for one in line.strip("| ").split(" | ")] for line in table.splitlines()[2:]
     ]
 
 

@@ -16,7 +16,7 @@ COUNTS = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
 
 def planned(dataset, **options):
     """Return a plan of the average of each cell, within the bounds."""
-    asked = {"epsilon": 1, "method": "per-cell", "clipping_range": "bounds", "advise": False}
+    asked = {"epsilon": 2, "method": "per-cell", "clipping_range": "bounds", "advise": False}
     return hv.plan(dataset, **asked | options)
 
 

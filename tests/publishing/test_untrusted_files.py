@@ -103,7 +103,7 @@ def test_a_dictionary_that_claims_more_texts_than_rows_is_refused(place, good):
     (place / "cells.parquet").write_bytes(data)
     seal(place)
     (found,) = problems_of(place)
-    assert found in ("cells.parquet cannot be read.", "cells.parquet unpacks to more.")
+    assert found.startswith(("cells.parquet cannot be read", "cells.parquet unpacks to more"))
 
 
 @pytest.mark.parametrize("data", some([b"", b"PAR1", b"x" * 100, b"\xff\xff\xff\x7fPAR1"], 1))

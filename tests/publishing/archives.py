@@ -1,8 +1,11 @@
 """A tiny archive of days: its records and run file, what `hv.publish` makes, what stands there."""
 
+import contextlib
 import json
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs
 import pyarrow.parquet as pq
 
 import hexveil as hv
@@ -36,9 +39,10 @@ def site(home, dataset="buses", *, holder=HOLDER, days=DAYS, plan=""):
 
 
 def publish(run, *days, out=None, **options):
-    """Publish days one by one; return the outcome of the last."""
-    for day in days:
-        (outcome,) = hv.publish(run, day, out=out, **options)
+    """Publish days one by one, where the run file is; return the outcome of the last."""
+    with contextlib.chdir(run.parent):
+        for day in days:
+            (outcome,) = hv.publish(run, day, out=out, **options)
     return outcome
 
 
@@ -59,6 +63,28 @@ def current(root, day=None, dataset="buses"):
     """Return the folder of the current release of a day, or of the newest one."""
     place = root / dataset
     return place / content((place if day is None else place / day) / "latest.json")["path"]
+
+
+class _OfAll(type):
+    """The kind of every file system, as `isinstance` sees it."""
+
+    def __instancecheck__(cls, one, real=pa.fs.FileSystem):
+        return isinstance(one, real)
+
+
+class Stores(metaclass=_OfAll):
+    """File systems by their address; store:// is one whose files are uploaded, never renamed.
+
+    To be put in place of `pyarrow.fs.FileSystem`.
+    """
+
+    @staticmethod
+    def from_uri(address, real=pa.fs.FileSystem.from_uri):
+        """Return the file system of an address, and the path there."""
+        if not address.startswith("store://"):
+            return real(address)
+        folder = Path(address.removeprefix("store://"))
+        return pa.fs.SubTreeFileSystem(str(folder.parent), pa.fs.LocalFileSystem()), folder.name
 
 
 def content(path):

@@ -14,10 +14,8 @@ from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.allocation import PlanAllocation
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.request import Request
-from hexveil.publishing.components import statements, statements_of_whole
 from hexveil.publishing.kinds.value_manifest import moment_entry
 from hexveil.publishing.manifest import build_manifest
-from hexveil.publishing.readme import render_readme
 from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
@@ -116,9 +114,3 @@ def manifest_of(name, dataset, plan, ledger=None, accuracy=()):
     facts = {dataset.public.value: dataset.public}
     entries = {dataset.public.value: moment_entry(dataset.public, plan.single, {}, accuracy)}
     return build_manifest(name, plan, facts, entries, ("0" * 64, ledger))
-
-
-def readme_of(table, manifest, *, mapped=False):
-    """Return README.txt of a release of one value column."""
-    own, names = statements(manifest), ["cells.geojson"] * mapped
-    return render_readme(table, statements_of_whole(manifest), own, names)

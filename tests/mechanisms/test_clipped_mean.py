@@ -16,7 +16,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Sums
 from mechanisms.measuring import check, lattice, live_cells, means, statistic
 from mechanisms.setting import dataset_of, plan_of
-from stores import suppressed_where
+from model.stores import suppressed_where
 
 TINY = [  # counts (users down, cells across), steps of the records, kept, bounds in quanta
     ([[2], [1], [1]], 3, [1], None),

@@ -20,7 +20,7 @@ from mechanisms import measuring
 from mechanisms.measuring import check, lattice, variances
 from mechanisms.measuring import variance_statistic as statistic
 from mechanisms.setting import dataset_of, plan_of
-from stores import suppressed_where
+from model.stores import suppressed_where
 
 POINTS = 4
 """Steps of the bounds: values stand on a lattice of five points."""

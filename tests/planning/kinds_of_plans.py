@@ -5,7 +5,7 @@ import pyarrow as pa
 
 import hexveil as hv
 from mechanisms.setting import small_city
-from stores import distributed_dataset
+from model.stores import distributed_dataset
 
 BOTH = ("mean", "variance")
 CITY = {

@@ -7,9 +7,9 @@ import pytest
 
 import hexveil as hv
 from examples import some
-from fleets import fleet, recount
 from hexveil import InputError
 from mechanisms.setting import dataset_of
+from planning.fleets import fleet, recount
 
 RNG = np.random.default_rng(12)
 COUNTS = {

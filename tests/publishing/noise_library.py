@@ -53,13 +53,6 @@ def seeded(seed, calls=None):
     return answered(answer)
 
 
-def exact():
-    """Draw nothing: numbers as they are, and the first best score."""
-    return answered(
-        lambda kind, numbers, *_: int(numbers.argmax()) if kind == "choice" else numbers
-    )
-
-
 def watched(calls):
     """Add the kind and the size of each draw to a list; nothing is changed."""
 

@@ -11,7 +11,7 @@ import pytest
 
 import hexveil as hv
 from publishing.releases import called, digest_of, release_of, said, seal
-from publishing.setting import dataset_of, hexagons, labels
+from publishing.setting import dataset_of, hexagons, labels, released
 
 ROOT = Path(__file__).resolve().parents[2]
 SPANS = {"user": (1, 7, 30, 365), "user-day": (1, 7, 30, 365), "user-week": (1, 4, 13, 52)}
@@ -56,12 +56,8 @@ KINDS = {
 def folders(tmp_path_factory):
     """Return a folder of each kind."""
     home, made = tmp_path_factory.mktemp("folders"), {}
-    usual = {"epsilon": "0.2", "method": "per-cell", "clipping_range": "bounds", "advise": False}
     for kind, (facts, asked) in KINDS.items():
-        dataset = fleet(**facts)
-        book = hv.Ledger(home / f"{kind}.sqlite", dataset="buses", budget=1000)
-        plan = hv.plan(dataset, **usual | asked)
-        release = hv.release(dataset, plan, ledger=book, accept_noise=True)
+        release = released(fleet(**facts), **{"epsilon": "0.2"} | asked)
         made[kind] = release.write(home / kind)
     return made
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from publishing.setting import small_city
+from publishing.setting import released, small_city
 
 MAPPED = {
     "cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json", "README.txt",
@@ -22,9 +22,7 @@ MAPPED = {
 @pytest.fixture(scope="module")
 def release():
     """Return a release of the small city."""
-    dataset, book = small_city(), hv.Ledger("memory://", dataset="buses", budget=10)
-    plan = hv.plan(dataset, epsilon=9, advise=False)
-    return hv.release(dataset, plan, ledger=book, accept_noise=True)
+    return released(small_city())
 
 
 def files(path):

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import hexveil as hv
-from publishing.setting import small_city
+from publishing.setting import released, small_city
 
 ODD = [
     "", ".", "..", "a/b", "a-b", "a b", "a\\b", "a:b", "A-B", "a.", "a ", ".a", "-a", "a-", "~a",
@@ -28,20 +27,16 @@ names = st.one_of(st.sampled_from(ODD), st.text(st.characters(codec="utf-8"), ma
 plain = st.from_regex(r"[a-z0-9][a-z0-9_.-]{0,20}[a-z0-9]", fullmatch=True)
 
 
-@functools.cache
-def released():
-    """Return a small release."""
-    dataset, book = small_city(), hv.Ledger("memory://", dataset="buses", budget=10)
-    plan = hv.plan(dataset, epsilon=9, advise=False)
-    return hv.release(dataset, plan, ledger=book, accept_noise=True)
+small_release = functools.cache(lambda: released(small_city()))
 
 
 @functools.cache
 def folder_name(dataset):
     """Return the name of a data set's folder."""
-    manifest = released().manifest | {"dataset": {"name": dataset}}
+    made = small_release()
+    manifest = made.manifest | {"dataset": {"name": dataset}}
     with tempfile.TemporaryDirectory() as home:
-        folder = replace(released(), manifest=manifest).write(Path(home) / "map")
+        folder = replace(made, manifest=manifest).write(Path(home) / "map")
         name = json.loads((folder / "datapackage.json").read_text("utf-8"))["name"]
     return name.removesuffix(f"-{manifest['request'][:16]}")
 

@@ -10,18 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hexveil as hv
 from publishing.releases import problems_of
-from publishing.setting import dataset_of, small_city
-
-
-def released(dataset, epsilon):
-    """Return a release of a data set, in a ledger of its own."""
-    book = hv.Ledger("memory://", dataset="buses", budget=10_000)
-    asked = {"method": "per-cell", "clipping_range": "bounds", "advise": False}
-    plan = hv.plan(dataset, epsilon=epsilon, **asked)
-    return hv.release(dataset, plan, ledger=book, accept_noise=True)
-
+from publishing.setting import dataset_of, released, small_city
 
 COMPONENT = ("components", 0)
 OPTIONAL = {(): {"losses"}, (*COMPONENT, "accuracy", 0): {"beats_constant"}}
@@ -50,7 +40,7 @@ def at(data, path):
 @pytest.mark.slow
 def test_the_schema_is_strict(city, tmp_path):
     """A key too many, and a key too few, in any part of the manifest is not valid."""
-    whole = json.loads(json.dumps(released(city, 9).manifest, allow_nan=False))
+    whole = json.loads(json.dumps(released(city).manifest, allow_nan=False))
     paths = list(parts(whole))
     assert (*COMPONENT, "cells", 0) in paths
     assert () in paths
@@ -75,14 +65,14 @@ def test_the_schema_is_strict(city, tmp_path):
 @given(st.fractions(min_value=Fraction(1, 10), max_value=100, max_denominator=10**15))
 def test_epsilon_is_said_rounded_up(epsilon):
     """The printed loss is never below the loss, and less than 1e-12 above it."""
-    made = released(small_city(), epsilon)
+    made = released(small_city(), epsilon=epsilon)
     said = Fraction(made.manifest["guarantee"]["epsilon_spent"])
     assert made.epsilon <= said < made.epsilon + Fraction(1, 10**12)
 
 
 def test_a_factor_without_limit_is_null(tmp_path):
     """At a loss of 1000 the factor is beyond all doubles: the manifest says null, and is valid."""
-    made = released(dataset_of(np.ones((12, 1), dtype=int), 30), 1000)
+    made = released(dataset_of(np.ones((12, 1), dtype=int), 30), epsilon=1000)
     assert made.epsilon > 999
     assert made.manifest["guarantee"]["probability_factor"] is None
     assert "without a limit" in made.manifest["guarantee"]["promise"]

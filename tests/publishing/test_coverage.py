@@ -111,7 +111,7 @@ def averages(dataset, total):
 def ranges_of(stated):
     """Return the ends of each cell's clipping range, in value units."""
     for cell in stated["cells"]:
-        (part,) = cell["noised"] or ({},)
+        (part,) = cell.get("noised") or ({},)
         steps = (step for step in stated["plan"]["privacy_steps"] if "lower" in step)
         found = part.get("clipping_range") or next(steps, cell)
         yield found["lower"], found["upper"]

@@ -51,7 +51,7 @@ def test_means_are_sums_over_counts(records, cell):
 
 def test_means_do_not_show_themselves(records):
     """A cell prints its name and size, never a mean."""
-    shown = "StudyData('own', Occupancy(n_cells=2, n_users=3, n_pairs=4, n_records=10))"
+    shown = "StudyData('own', Occupancy(n_cells=2, n_users=3, n_pairs=4))"
     assert repr(of_records(records, "own", "b")) == shown
 
 

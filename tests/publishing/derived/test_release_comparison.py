@@ -43,6 +43,7 @@ def page_of(file):
 
 def tail_of(x, a, b):
     """Return P(|S| > x) of the sum of two Laplace numbers of different scales."""
+    b = np.maximum(b, 1e-6)  # constants have no noise
     return (a**2 * np.exp(-x / a) - b**2 * np.exp(-x / b)) / (a**2 - b**2)
 
 
@@ -244,8 +245,11 @@ def test_roll_ups_are_compared(mapped):
         for name in ("", "_noise95", "_bias")
     }
     bound = np.hypot(*numbers["_noise95"]) + sum(numbers["_bias"])
-    change = np.diff(numbers[""], axis=0)[0]
-    assert made.table["change_high"].to_numpy() == pytest.approx(np.minimum(change + bound, 60))
+    before, after = numbers[""]
+    is_within = (np.minimum(before, after) > 0) & (np.maximum(before, after) < 60)
+    assert is_within.sum() > 3
+    high = np.minimum(after - before + bound, 60)
+    assert made.table["change_high"].to_numpy()[is_within] == pytest.approx(high[is_within])
     with pytest.raises(hv.InputError, match="a roll-up has averages and no sd"):
         hv.compare_releases(*rolled, statistic="sd")
 

@@ -65,7 +65,7 @@ def test_nothing_but_noisy_numbers_depends_on_records(name, tmp_path):
         ledger = ledger_of(tmp_path, f"{number}")
         made = released(records(*given), name, ledger)
         columns = (made.table.column_names, made.table["cell"].to_pylist())
-        told.append((facts_of(ledger), ledger.spent, made.manifest["facts"], columns))
+        told.append((facts_of(ledger), ledger.spent, made.manifest["grid"], columns))
     assert all(one == told[0] for one in told)
 
 
@@ -82,9 +82,11 @@ def test_an_account_is_pinned_to_one_model(tmp_path):
     """An account that promises private presence books no release of public occupancy."""
     ledger = ledger_of(tmp_path)
     released(records(), "counts", ledger)
-    sums = pa.table({"cell": ["4"] * 3, "user": ["1", "2", "3"], "n": [2] * 3, "sum": [9.0] * 3})
-    public = hv.from_sums(sums, bounds=(0, 60), min_users=1)
-    plan = hv.plan(public, epsilon="0.1", advise=False)
+    users = [f"{number}" for number in range(99)]
+    sums = pa.table({"cell": ["4"] * 99, "user": users, "n": [2] * 99, "sum": [9.0] * 99})
+    public = hv.from_sums(sums, bounds=(0, 60))
+    plan = hv.plan(public, epsilon="0.4", advise=False)
+    assert plan.epsilon
     with pytest.raises(InputError, match="presence is private"):
         hv.release(public, plan, ledger=ledger, accept_noise=True)
     assert ledger.spent == Fraction("1.5")

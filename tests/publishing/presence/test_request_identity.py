@@ -6,11 +6,11 @@ import pytest
 import hexveil as hv
 
 REQUESTS = {
-    "averages": ({}, "?"),
-    "averages, delta": ({"delta": "1e-6"}, "?"),
-    "units": ({"statistics": "users"}, "?"),
-    "medians": ({"statistics": ("p50", "share<10")}, "?"),
-    "medians and units": ({"statistics": ("mean", "p85", "users")}, "?"),
+    "averages": ({}, "064da655117ea914"),
+    "averages, delta": ({"delta": "1e-6"}, "d5cb86d913a4020e"),
+    "units": ({"statistics": "users"}, "02eefdd7bed8c117"),
+    "medians": ({"statistics": ("p50", "share<10")}, "c1a8cd35262c5d00"),
+    "medians and units": ({"statistics": ("mean", "p85", "users")}, "2dcbead16b6b8424"),
 }
 
 

@@ -246,7 +246,7 @@ def test_each_part_names_the_whole(folder, tmp_path, capsys):
     heads = [line for line in together.splitlines() if line.startswith("## ")]
     assert heads[-2:] == ["## Value column pm25", "## Value column no2.air"]
     assert f"epsilon {whole['guarantee']['epsilon_spent']}" in together
-    assert own["components"][0]["statistics"] == [*STATISTICS]
+    assert own["components"][0]["plan"]["statistics"] == [*STATISTICS]
 
 
 @pytest.mark.slow

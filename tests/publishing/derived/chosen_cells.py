@@ -54,6 +54,16 @@ def made(kind):
         return hv.release(dataset, plan, ledger=book, accept_noise=True)
 
 
+def with_columns(release, **columns):
+    """Return a release with other columns, of a number for all cells or for each."""
+    table = release.table
+    for name, column in columns.items():
+        at, field = table.column_names.index(name), table.schema.field(name)
+        full = np.broadcast_to(np.asarray(column), table.num_rows).tolist()
+        table = table.set_column(at, field, pa.array(full, field.type))
+    return replace(release, table=table)
+
+
 def chosen(kind, areas, request="0", plan=None, **columns):
     """Return a release with a road in each of these areas, and columns of these numbers.
 
@@ -75,14 +85,11 @@ def chosen(kind, areas, request="0", plan=None, **columns):
     names = [f"{area:06d}" for area in areas.tolist()], [str(n) for n in range(areas.size)]
     texts = dict(zip(("area", "road"), names, strict=True))
     texts["cell"] = ["/".join(pair) for pair in zip(*names, strict=True)]
-    for name, column in (texts | columns).items():
-        field = table.schema.field(name)
-        full = np.broadcast_to(np.asarray(column), areas.shape).tolist()
-        table = table.set_column(table.column_names.index(name), field, pa.array(full, field.type))
+    release = with_columns(replace(release, table=table), **texts, **columns)
     sections = {"request": request * 64}
     if plan is not None:
         sections["plan"] = statements_of(release)["plan"] | plan
-    return restated(replace(release, table=table), **sections)
+    return restated(release, **sections)
 
 
 def rolled_up(release, statistic=None):

@@ -47,10 +47,11 @@ def test_records_weigh():
     assert changes.statement["basis"] == "approximate"
 
 
-def test_intervals_hold_as_often_as_they_say():
+@pytest.mark.parametrize("kind", ["laplace", "range"])
+def test_intervals_hold_as_often_as_they_say(kind):
     """The bound of three cells is exceeded in 5 percent of 200,000 runs, which a seed fixes."""
     rng, runs = np.random.default_rng(5), 200_000
-    _, made = averaged()
+    _, made = averaged(kind)
     weight = RECORDS[GROUP == 0] / RECORDS[GROUP == 0].sum()
     noise = rng.laplace(0.0, SCALE[GROUP == 0], (runs, 3)) @ weight
     # Five standard errors of the share are 0.0024.

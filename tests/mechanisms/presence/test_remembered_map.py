@@ -7,7 +7,7 @@ from hexveil import InputError
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
-from presence_laws import ExactPresenceLoss, PresenceWorld
+from mechanisms.presence.presence_laws import ExactPresenceLoss, PresenceWorld
 
 
 def remembered(window):

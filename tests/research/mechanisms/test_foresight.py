@@ -7,7 +7,7 @@ import pytest
 
 from hexveil.mechanisms import Baseline
 from hexveil_research.mechanisms.foresight import HuberDesign, huber_mean
-from stage_laws import ExactLoss, Problem
+from mechanisms.stage_laws import ExactLoss, Problem
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ exp(|change| / b).
 
 import itertools
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -19,23 +18,9 @@ from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
-from hexveil.publishing.booking import any_unit_charge
-from hexveil.publishing.kinds.presence_manifest import identify
-from hexveil.publishing.kinds.presence_table import decode_outputs, released_table
-from hexveil.publishing.pipeline import draw_once
 
 NEW_UNIT = 99
 FEW_NUMBERS, SOME_ROWS = 6, 1
-
-
-def release_pairs(pairs, request, *, source, ledger):
-    """Return table and facts of a release that is booked and drawn, and whether it was before."""
-    plan, facts = request.allocation(), identify(request, source)
-    with ledger.drawing():
-        charge = any_unit_charge(plan, plan.promise, facts, ledger)
-        outputs, is_replay = draw_once(charge, plan, PresenceSums(pairs), ledger)
-    table = released_table(request, decode_outputs(request, outputs))
-    return SimpleNamespace(table=table, facts=facts, is_replay=is_replay)
 
 
 @dataclass(frozen=True)

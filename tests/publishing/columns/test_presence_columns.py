@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pytest
 
 import hexveil as hv
@@ -37,17 +36,9 @@ def records(n_sensors=200, but=None):
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """Return a CSV file of records."""
-    path = tmp_path_factory.mktemp("air") / "air.csv"
-    pyarrow.csv.write_csv(records(), path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def dataset(source):
+def dataset():
     """Return both columns, with bins."""
-    return hv.read(source, **READ)
+    return hv.read(records(), **READ)
 
 
 def rows_of(pairs):

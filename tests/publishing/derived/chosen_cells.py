@@ -13,7 +13,7 @@ import hexveil as hv
 from golden_releases import fixed_noise
 from publishing.releases import restated, statements_of
 
-AREAS, ROADS, BOUNDS = ("0", "1"), ("0", "1", "2"), (0, 100)
+AREAS, ROADS = ("0", "1"), ("0", "1", "2")
 GAUSSIAN = {"delta": "1e-4"}
 KINDS = {
     "laplace": {"clipping_range": "bounds"},
@@ -30,23 +30,13 @@ PARTS = 2**20
 def made(kind):
     """Return a release of a kind."""
     rows = [(u, area, road) for u in range(400) for area in AREAS for road in ROADS]
-    table = pa.table(
-        {
-            "user": [f"u{u}" for u, *_ in rows],
-            "area": [area for _, area, _ in rows],
-            "road": [road for *_, road in rows],
-            "n": [2] * len(rows),
-            "sum": [80.0 + 8.0 * int(road) + u % 10 for u, _, road in rows],
-        }
-    )
+    columns = {name: [row[k] for row in rows] for k, name in enumerate(("user", "area", "road"))}
+    table = pa.table(columns | {"speed": [40.0 + 4.0 * int(road) + u % 10 for u, _, road in rows]})
+    read = {"cells": hv.Labels("area", "road")}
     if "fleet" in KINDS[kind]:
         cells = hv.Labels("area", "road", values=(AREAS, ROADS))
-        dataset = hv.read(
-            table.rename_columns(["user", "area", "road", "n", "speed"]), user="user",
-            value="speed", bounds=BOUNDS, cells=cells, protect="presence",
-        )  # fmt: skip
-    else:
-        dataset = hv.from_sums(table, bounds=BOUNDS, cells=hv.Labels("area", "road"))
+        read = {"cells": cells, "protect": "presence"}
+    dataset = hv.read(table, user="user", value="speed", bounds=(0, 100), **read)
     delta = KINDS[kind].get("delta")
     book = hv.Ledger("memory://", dataset="roads", budget=4, delta=delta)
     plan = hv.plan(dataset, epsilon=4, advise=False, **KINDS[kind])
@@ -92,9 +82,9 @@ def chosen(kind, areas, request="0", plan=None, **columns):
     return restated(release, **sections)
 
 
-def rolled_up(release, statistic=None):
+def rolled_up(release):
     """Return the roll-up of a release to areas, with its columns as arrays."""
-    rolled = hv.roll_up(release, columns=["area"], statistic=statistic)
+    rolled = hv.roll_up(release, columns=["area"])
     return rolled, {name: rolled.table[name].to_numpy() for name in rolled.table.column_names[1:]}
 
 

@@ -225,16 +225,6 @@ def test_roll_ups_are_compared(mapped):
     assert len(made) == 7
     assert made.statement["basis"] == "approximate"
     assert "of about 95 percent" in made.statement["covers"]
-    numbers = {
-        name: [one.table[f"mean{name}"].to_numpy() for one in rolled]
-        for name in ("", "_noise95", "_bias")
-    }
-    bound = np.hypot(*numbers["_noise95"]) + sum(numbers["_bias"])
-    before, after = numbers[""]
-    is_within = (np.minimum(before, after) > 0) & (np.maximum(before, after) < 60)
-    assert is_within.sum() > 3
-    high = np.minimum(after - before + bound, 60)
-    assert made.table["change_high"].to_numpy()[is_within] == pytest.approx(high[is_within])
     with pytest.raises(hv.InputError, match="a roll-up has averages and no sd"):
         hv.compare_releases(*rolled, statistic="sd")
 

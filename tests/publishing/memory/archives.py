@@ -3,9 +3,10 @@
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import date
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -14,7 +15,20 @@ import pyarrow.parquet as pq
 import hexveil as hv
 from hexveil.learning.remembering import Deviations, Forecast, PublishedDay
 
-RUN = """
+SERIES = """
+[read]
+privacy_unit = "user-day"
+[release]
+out = "maps"
+accept_noise = true
+[publish]
+wait = "6h"
+[ledger]
+url = "ledger.sqlite"
+budget = 100
+"""
+"""How each day is published; the data set of the account follows."""
+RUN = f"""
 source = "city.parquet"
 [columns]
 user = "license_plate"
@@ -23,23 +37,14 @@ location = "location.coordinates"
 time = "observationDateTime"
 [values]
 bounds = [0, 65]
-[read]
-privacy_unit = "user-day"
 [cells]
 resolution = 6
 timeslot = "6h"
 timezone = "Asia/Kolkata"
 [plan]
 epsilon = 3
-[release]
-out = "maps"
-accept_noise = true
-[publish]
-wait = "6h"
-[ledger]
-url = "ledger.sqlite"
+{SERIES}
 dataset = "buses"
-budget = 100
 """
 SIMULATE = ("simulate", "--users", "40", "--days", "3", "--interval", "5min", "--seed", "3")
 DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")
@@ -79,28 +84,8 @@ def component(folder):
 # ---- what a recipient reads ----
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """A release as a recipient reads it from its folder: open cells alone.
-
-    Attributes
-    ----------
-    published : PublishedDay
-    deviations : Deviations or None
-        Those that its estimates were made with.
-    forecast : Forecast
-    identity : dict
-        How later days name it.
-    """
-
-    published: PublishedDay
-    deviations: Deviations | None
-    forecast: Forecast
-    identity: dict
-
-
 def earlier(folder):
-    """Return a release as a recipient reads it from its folder."""
+    """Return a release as a recipient reads it: day, deviations, forecast, how others name it."""
     manifest, table = manifest_of(folder), pq.read_table(folder / "cells.parquet")
     rows, stated = np.load(folder / FILE), manifest["components"][0]
     memory, bounds = stated["memory"], stated["bounds"]
@@ -117,11 +102,11 @@ def earlier(folder):
         *(rows[name].astype(float) for name in ("share_squares", "edges", "density", "lasting")),
     )
     identity = {"day": memory["day"], "request": manifest["request"]}
-    return Earlier(
-        published,
-        memory["deviations"] and Deviations(**memory["deviations"]),
-        Forecast(*(rows[field.name] for field in fields(Forecast))),
-        identity | {"sha256": hashlib.sha256((folder / FILE).read_bytes()).hexdigest()},
+    return SimpleNamespace(
+        published=published,
+        deviations=memory["deviations"] and Deviations(**memory["deviations"]),
+        forecast=Forecast(*(rows[field.name] for field in fields(Forecast))),
+        identity=identity | {"sha256": hashlib.sha256((folder / FILE).read_bytes()).hexdigest()},
     )
 
 

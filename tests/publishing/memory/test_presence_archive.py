@@ -17,6 +17,7 @@ from hexveil.learning.remembering import estimate_day, remember
 from publishing.memory.archives import (
     DAYS,
     FILE,
+    SERIES,
     check_values_enter_by_releases_alone,
     component,
     contents,
@@ -27,7 +28,7 @@ from publishing.memory.archives import (
     raise_forecast,
 )
 
-RUN = """
+RUN = f"""
 source = "cars.parquet"
 [columns]
 user = "car"
@@ -37,8 +38,6 @@ lon = "lon"
 time = "time"
 [values]
 bounds = [0, 130]
-[read]
-privacy_unit = "user-day"
 [privacy]
 protect = "presence"
 fleet = 1500
@@ -49,15 +48,8 @@ timezone = "Asia/Kolkata"
 area = [74.75, 21.05, 75.05, 21.35]
 [plan]
 epsilon = 2
-[release]
-out = "maps"
-accept_noise = true
-[publish]
-wait = "6h"
-[ledger]
-url = "ledger.sqlite"
+{SERIES}
 dataset = "cars"
-budget = 100
 """
 
 pytestmark = pytest.mark.slow

@@ -1,14 +1,14 @@
 """Errors by simulation, distributions of values, and both from text."""
 
+import json
 import math
-import re
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil import evaluation
+from hexveil.cli import main
 from hexveil.evaluation import evaluate
 
 COUNTS = [9, 3, 1]
@@ -202,7 +202,14 @@ def test_impossible_distributions_are_refused(numbers):
         hv.evaluation.Heterogeneous(*numbers)
 
 
-# ---- Tests of `hexveil.evaluation`: mechanisms and values from text ----
+# ---- mechanisms and values from text, as the command takes them ----
+
+
+def command(folder, values, *words):
+    """Return the exit code of the command for counts in a file."""
+    (folder / "counts.json").write_text(json.dumps(COUNTS))
+    given = ("--counts", str(folder / "counts.json"), "--bounds", "0,65", "--values", values)
+    return main(["evaluate", *given, *words])
 
 
 @pytest.mark.parametrize(
@@ -213,11 +220,14 @@ def test_impossible_distributions_are_refused(numbers):
         ("heterogeneous:20,8,5", hv.evaluation.Heterogeneous(20, 8, 5)),
     ],
 )
-def test_values_are_read(text, made):
+def test_values_are_read(tmp_path, capsys, text, made):
     """A kind and its numbers, in the order of the distribution's parameters; options have them."""
-    assert evaluation.values(text) == made
     mechanism = hv.mechanisms.Auto(prior=made)
-    assert evaluation.mechanism(mechanism.name) == mechanism
+    words = ("--mechanism", mechanism.name, "--epsilon", "1", "--trials", "50", "--json")
+    assert command(tmp_path, text, *words) == 0
+    given = {"counts": COUNTS, "bounds": (0, 65), "epsilons": [1], "trials": 50}
+    rows = evaluate([mechanism], values=made, **given).to_pylist()
+    assert json.loads(capsys.readouterr().out)["rows"] == rows
 
 
 @pytest.mark.parametrize(
@@ -233,7 +243,7 @@ def test_values_are_read(text, made):
         ("normal:nan,1", "finite mean"),
     ],
 )
-def test_wrong_values_are_refused(text, message):
+def test_wrong_values_are_refused(tmp_path, capsys, text, message):
     """The sentence says how the kind is written."""
-    with pytest.raises(hv.InputError, match=re.escape(message)):
-        evaluation.values(text)
+    assert command(tmp_path, text) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -65,7 +65,7 @@ def test_only_the_scripts_and_the_style_of_the_page_are_allowed(request, kind):
 
 @pytest.mark.parametrize(
     ("unit", "words"),
-    [("user", "one user been"), ("user-day", "one day been"), ("user-week", "one week been")],
+    [("user", "one vehicle been"), ("user-day", "one day been"), ("user-week", "one week been")],
 )
 def test_the_promise_is_made_per_unit(city, unit, words):
     """The second sentence is the promise, and names the privacy unit."""

@@ -131,7 +131,7 @@ def test_a_number_has_the_colour_of_its_class(mode):
         (1.0, "1.00"),
         (22026.4657, "22,100"),
         (0.00123, "0.00123"),
-        (9.999, "10.00"),
+        (9.999, "10.0"),
         (math.inf, "unlimited"),
     ],
 )

@@ -5,6 +5,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from jinja2 import meta
@@ -70,12 +71,12 @@ def test_values_are_escaped_once_and_templates_are_not():
         {
             "grade": {"name": "good", "cells": 1},
             "cells": 1,
-            "tenth_of_range": "1 <b>",
+            "view": SimpleNamespace(range=10, unit_text="<b>"),
             "predicts_errors": False,
             "graded_by": "bounds",
         },
     )
-    assert page == "<b>Good</b> (1 of 1): bound at most ±1 &lt;b&gt;"
+    assert page == "<b>Good</b> (1 of 1): bound at most ±1\u00a0&lt;b&gt;"
     assert templates.render_sentence("promise.txt", "factor", limit="<&>").endswith(" <&>")
 
 

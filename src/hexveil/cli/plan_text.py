@@ -131,8 +131,8 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
 
 _PROPORTION = (
     "The expected error is a prediction from counts and a stated prior, not a bound. It takes "
-    "users' averages to differ by an eighth of the span, and is in proportion to that: half as "
-    "large for a sixteenth, twice for a quarter."
+    "vehicles' averages to differ by an eighth of the span, and is in proportion to that: half "
+    "as large for a sixteenth, twice for a quarter."
 )
 """By how much the expected error depends on where values lie: measured ratios are within it."""
 

@@ -176,10 +176,9 @@ def format_rounded_up(number: float | str, digits: int = 3) -> str:
     number = float(to_fraction(number, "a number")) if isinstance(number, str) else number
     if not math.isfinite(number) or number <= 0:
         return "unlimited" if number > 0 else str(number)
-    # The digits after the point follow from the size: large numbers keep all of theirs.
-    places = max(0, digits - 1 - math.floor(math.log10(number)))
     scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
-    return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"
+    rounded = math.ceil(number * scale - 1e-9) / scale
+    return f"{rounded:,.{max(0, digits - 1 - math.floor(math.log10(rounded)))}f}"
 
 
 def format_loss(epsilon: str) -> str:

@@ -129,7 +129,7 @@ def period(days: tuple[str, str]) -> Question:
     return _question(
         ("catalogue", "temporal"),
         lambda _: ", ".join(days),
-        lambda answer: answer == "none" or _check_days(answer.split(",")),
+        lambda answer: _check_days([] if answer == "none" else answer.split(",")),
     )
 
 
@@ -198,7 +198,7 @@ def _refuse_no_degrees(numbers: Sequence[str]) -> None:
 
 
 def _check_days(days: Any) -> None:  # noqa: ANN401  texts of any number
-    Select(dates=tuple(day.strip() for day in days))
+    Select(dates=tuple(day.strip() for day in days) or None)
 
 
 def _refuse_below(answer: str, minimum: int) -> None:

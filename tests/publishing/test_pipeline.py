@@ -193,7 +193,7 @@ def test_a_release_of_constants_books_nothing(city, book, door):
     assert again.table.equals(released.table)
     assert released.manifest["guarantee"]["probability_factor"] == 1.0
     page = report.render(released.table, statements_of(released))
-    assert "No value is read: had the values of one user been anything else" in page
+    assert "No value is read: had the values of one vehicle been anything else" in page
     assert "each with a constant: no value was read" in page
     said = " ".join(readme_of(released.table, released.manifest, mapped=True).split())
     assert "No value is read" in said

@@ -162,8 +162,7 @@ def _attempt(series: Series, day: str) -> Outcome:
     planned = plan_release(run, accept_noise=shows_all or None, history=history)
     request, price = planned.request(account["dataset"]), float(planned.plan.epsilon)
     if series.dry_run:
-        rows = map_rows(planned.plan)
-        errors = (f"{row[0]}: {row[1]}" for row in rows if row[0] in EXPECTED)
+        errors = (f"{row[0]}: {row[1]}" for row in map_rows(planned.plan) if row[0] in EXPECTED)
         return Outcome(day, "planned", " ".join([projection(account, planned), *errors]), price)
     # Before anything is booked: an older ledger would pay for the day again.
     pointer, asked_for = place.current(day), CurrentRelease.of_day(day, request)

@@ -145,7 +145,7 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
     floor = f"the noise alone would average at least {measured(support.floor, unit)}"
     assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
     useful = (
-        f"{support.better:,} of {support.cells:,}: their expected error is below {assumed}, the "
+        f"{support.better:,} of {support.cells:,} have an expected error below {assumed}, the "
         "assumed error of one number for all cells."
     )
     words = plan.allocation.clipping.words(

@@ -16,7 +16,6 @@ KINDS = {
     "t": pa.array(["x"]),
     "T": pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]),
     "b": pa.array([True]),
-    "l": pa.array([[1.0, 2.0]]),
 }
 
 

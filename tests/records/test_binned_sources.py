@@ -100,8 +100,8 @@ def test_the_engine_and_packing_agree(records, expected, tmp_path, way):
         pq.write_table(copies, source)
         options |= {"cache": tmp_path / "cache", "version": "1"}
     one, edges = expected["values", "keep"]
-    select = Select(min_users=11 * times)
-    assert told(read(source, **VALUES | {"select": select}, **options)) == (
+    options_of_all = VALUES | {"select": Select(min_users=11 * times)} | options
+    assert told(read(source, **options_of_all)) == (
         {(ward, f"{k:03d} {i}"): all_ for (ward, i), all_ in one.items() for k in range(times)},
         edges,
     )

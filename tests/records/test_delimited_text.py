@@ -110,10 +110,9 @@ ODD = [
     *ENDS, b'"', b'""', b",", b",,", b"\0", b"\xef\xbb\xbf", b"\xff", b"\xc3", b"\xc3\xa9", b" ",
     b"7", b"a", b'"a"', b'"a,b"', b'a"b', b'"a""b"', b"x" * 700, b"\xe2\x80\xa8", b"\x85", b"#",
 ]  # fmt: skip
-ALIKE = "ignore:user. .* are equal as numbers:UserWarning"
 
 
-@pytest.mark.filterwarnings(ALIKE)
+@pytest.mark.filterwarnings("ignore:user. .* are equal as numbers:UserWarning")
 @examples(40)
 @given(st.lists(st.sampled_from(ODD), max_size=200), st.sampled_from(ENDS), st.booleans())
 def test_any_bytes_are_read_as_the_oracle_reads_them(tmp_path_factory, parts, end, mark):
@@ -136,14 +135,14 @@ def test_lines_across_blocks_are_read_as_within_them(tmp_path, end):
     odd_lines, fillers, data = HEADER, 0, HEADER
     for number, odd in enumerate(ODD):
         for cut in {0, 1, len(odd)}:
-            begin = b"b,%d," % number
+            begin, lines = b"b,%d," % number, odd + end + odd + b",4,y" + end
             room = -(len(data) + len(begin) + cut + len(FILLER)) % BLOCK + len(FILLER)
             n, spaces = divmod(room, len(FILLER))
             fillers += n
             data += FILLER * (n - 1) + FILLER.replace(b"3", b" " * spaces + b"3")
-            data += begin + odd + end
-            odd_lines += begin + odd + end
-            assert (len(data) - len(odd + end) + cut) % BLOCK == 0
+            data += begin + lines
+            odd_lines += begin + lines
+            assert (len(data) - len(lines) + cut) % BLOCK == 0
     (tmp_path / "r.csv").write_bytes(data)
     check_read(tmp_path / "r.csv", odd_lines, fillers)
 

@@ -63,7 +63,7 @@ def test_numbers_and_gaps_beside_four_usual_names_are_names(header, tmp_path):
         assert not shown(path, others, [["7"] * len(others)], mark)
 
 
-@pytest.mark.parametrize("odd", [*IDS, "", " ", "bus", "Bus"])
+@pytest.mark.parametrize("odd", [*IDS, "nan", "", " ", "bus", "Bus"])
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_one_odd_field_leaves_doubt(odd, at, tmp_path):
     """A field that can be an id or a value, or is there twice, is not shown with the others."""

@@ -30,11 +30,10 @@ def watch(monkeypatch, before):
 
 def once(work, part="FROM ("):
     """Return a function of queries that works before the first one with this part in it."""
-    done = []
+    waiting = [work]
 
     def before(query):
-        if part in query and not done:
-            done.append(query)
-            work()
+        if part in query and waiting:
+            waiting.pop()()
 
     return before

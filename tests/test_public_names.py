@@ -107,7 +107,6 @@ LEFT = {
     "publishing/memory/test_two_day_law.py",
     "publishing/presence/test_presence_release.py",
     "publishing/presence/test_request_identity.py",
-    "publishing/test_coverage.py",
     "records/duckdb/test_canonical_ids.py",
     "records/duckdb/test_fast_path.py",
     "records/duckdb/test_session.py",

@@ -59,6 +59,10 @@ def test_what_is_there_is_not_written_again(run, place):
     folder = current(root)
     written = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert publish(run, SECOND, out=out).state == "published before"
+    # As after a crash before the pointers.
+    for pointer in (folder.parent / "latest.json", folder.parents[1] / "latest.json"):
+        pointer.unlink()
+    assert publish(run, SECOND, out=out).state == "published"
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == written
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
-from mechanisms.setting import small_city
 from model.stores import distributed_dataset
+from planning.sums import small_city
 
 BOTH = ("mean", "variance")
 CITY = {

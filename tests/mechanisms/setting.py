@@ -26,12 +26,6 @@ def labels(n_cells):
     )
 
 
-def units_of(n_units, privacy_unit="user"):
-    """Return buses, each of its own; the days of user-days follow one another."""
-    users = pa.array([f"bus {k}" for k in range(n_units)])
-    return Units(users, None if privacy_unit == "user" else 7 * np.arange(n_units) + 4)
-
-
 def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
     """Return a data set of given counts (users down, cells across) and sums of each pair."""
     occupancy = hv.Occupancy.from_dense(counts)
@@ -42,7 +36,8 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
+    units = Units(pa.array([f"bus {k}" for k in range(occupancy.n_users)]))
+    return Dataset(public, Sums(sums, squares), units)
 
 
 def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):

@@ -128,5 +128,5 @@ def test_digits_are_rounded_up(city):
     html = page_of(restated(city, own={"losses": stated}, losses=stated))
     (row,) = re.findall(r"<dt>Loss per privacy unit</dt><dd>(.*?)</dd>", html, re.DOTALL)
     assert re.findall(r"(?:largest|at most|average) ([\d.,]*\d)", row) == [
-        "2.72", "0.00124", "10.00", "22,100", "1.00",
+        "2.72", "0.00124", "10.0", "22,100", "1.00",
     ]  # fmt: skip

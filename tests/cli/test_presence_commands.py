@@ -44,7 +44,6 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "cars.csv").write_text(records())
     (tmp_path / "run.toml").write_text(RUN)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
 
 

@@ -33,6 +33,11 @@ def city(n_users=400):
     return pa.Table.from_pylist(rows)
 
 
+def flat(text):
+    """Return text in one line."""
+    return " ".join(text.split())
+
+
 def listing():
     """Return every file below the folder with its bytes, but for SQLite's own beside a ledger."""
     files = (path for path in sorted(Path().rglob("*")) if path.is_file())

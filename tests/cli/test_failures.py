@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import hexveil as hv
+from cli.conftest import flat
 from ledger.books import set_clock
 
 
@@ -92,11 +93,6 @@ def test_numbers_never_sound_safer_than_they_are(here, okay):
             assert math.exp(true) * (1 - 1e-8) <= said <= math.exp(true) * 1.01
         left = re.search(r"Left ([\d.,]+) or more", flat(okay("ledger show l").out))[1]
         assert 0.98 * true <= float(left.replace(",", "")) <= true * (1 + 1e-9)
-
-
-def flat(text):
-    """Return text in one line."""
-    return " ".join(text.split())
 
 
 def total(said):

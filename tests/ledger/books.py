@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import pwd
-import re
 import secrets
 import shutil
 import subprocess
@@ -108,14 +107,17 @@ def execute(book, sql, **values):
     engine = database(book)
     with engine.begin() as connection:
         found = connection.execute(sa.text(sql), values)
-        rows = found.all() if found.returns_rows else []
+        rows = found.mappings().all() if found.returns_rows else []
     engine.dispose()
     return rows
 
 
 def tables(book, names=("hexveil_balances",)):
     """Return all rows of tables, in an order of their own."""
-    return {name: sorted(map(tuple, execute(book, f"SELECT * FROM {name}"))) for name in names}
+    return {
+        name: sorted(tuple(row.values()) for row in execute(book, f"SELECT * FROM {name}"))
+        for name in names
+    }
 
 
 def link(previous, row):
@@ -136,24 +138,24 @@ def rewrite(book, entry, **columns):
         )
     last = GENESIS
     for row in execute(book, "SELECT * FROM hexveil_events ORDER BY entry"):
-        last = link(last, row._mapping)
-        if last != row.chain:
+        last = link(last, row)
+        if last != row["chain"]:
             change = "UPDATE hexveil_events SET chain = :chain WHERE entry = :row"
-            execute(book, change, chain=last, row=row.entry)
+            execute(book, change, chain=last, row=row["entry"])
 
 
 def change_body(book, entry, changes, **columns):
     """Change the body of an event, and other columns of it."""
-    ((text,),) = execute(book, "SELECT body FROM hexveil_events WHERE entry = :row", row=entry)
-    body = json.dumps(json.loads(text) | changes, sort_keys=True, separators=(",", ":"))
+    (row,) = execute(book, "SELECT body FROM hexveil_events WHERE entry = :row", row=entry)
+    body = json.dumps(json.loads(row["body"]) | changes, sort_keys=True, separators=(",", ":"))
     rewrite(book, entry, body=body, **columns)
 
 
 def set_clock(book, moment):
     """Let the ledger's time go on: it is never before that of the last event."""
     book.set_budget(book.budget)
-    ((last,),) = execute(book, "SELECT max(entry) FROM hexveil_events")
-    rewrite(book, last, at=moment)
+    (row,) = execute(book, "SELECT max(entry) AS last FROM hexveil_events")
+    rewrite(book, row["last"], at=moment)
 
 
 @contextlib.contextmanager
@@ -174,28 +176,16 @@ def at_commit(look):
         yield seen
 
 
-@contextlib.contextmanager
-def hurried_server():
-    """Let a server wait for a thirtieth of the time that it is told."""
-
-    def hurry(_connection, _cursor, statement, parameters, _context, _many):
-        told = re.fullmatch(r"SET LOCAL (\w*timeout) = (\d+)", statement)
-        return f"SET LOCAL {told[1]} = {int(told[2]) // 30}" if told else statement, parameters
-
-    with listening("before_cursor_execute", hurry, retval=True):
-        yield
-
-
 class Server:
     """A PostgreSQL server of one's own, in a folder that is removed at the end."""
 
     def __init__(self, programs):
-        self._programs, self._folder = programs, tempfile.mkdtemp(prefix="hexveil-pg-")
+        self._programs, self.folder = programs, tempfile.mkdtemp(prefix="hexveil-pg-")
         # PostgreSQL refuses to run as root.
         self._other = {"user": "nobody"} if os.geteuid() == 0 else {}
         if self._other:
-            os.chown(self._folder, pwd.getpwnam("nobody").pw_uid, -1)
-        self.address = f"postgresql://me@/postgres?host={quote(self._folder, safe='')}"
+            os.chown(self.folder, pwd.getpwnam("nobody").pw_uid, -1)
+        self.address = f"postgresql://me@/postgres?host={quote(self.folder, safe='')}"
 
     def __enter__(self):
         self._run("initdb", "-U", "me", "-A", "trust", "--no-sync", "-E", "UTF8")
@@ -205,12 +195,12 @@ class Server:
     def __exit__(self, *_):
         # A test may have ended it.
         self._run("pg_ctl", "-w", "-m", "immediate", "stop", check=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self):
         """Start it, and wait until it answers."""
-        options = f"-c listen_addresses= -c fsync=off -k {self._folder}"
-        self._run("pg_ctl", "-w", "-l", f"{self._folder}/log", "-o", options, "start")
+        options = f"-c listen_addresses= -c fsync=off -k {self.folder}"
+        self._run("pg_ctl", "-w", "-l", f"{self.folder}/log", "-o", options, "start")
 
     def stop(self):
         """Stop it at once, as if the machine had gone."""
@@ -218,8 +208,8 @@ class Server:
 
     def _run(self, name, *arguments, check=True):
         subprocess.run(
-            [self._programs / name, "-D", f"{self._folder}/data", *arguments],
-            capture_output=True, check=check, cwd=self._folder,
+            [self._programs / name, "-D", f"{self.folder}/data", *arguments],
+            capture_output=True, check=check, cwd=self.folder,
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, **self._other,
         )  # fmt: skip
 

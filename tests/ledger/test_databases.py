@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import hexveil as hv
-from ledger.books import Place, at_commit, execute, hurried_server, place_of, schema, spend
+from ledger.books import Place, at_commit, execute, listening, place_of, schema, spend
 
 THIRD = Fraction(1, 4)
 
@@ -192,7 +192,10 @@ def test_a_transaction_on_a_server_holds_the_lock(postgres, tmp_path):
             with pytest.raises(hv.StorageError, match="lock timeout"):
                 book(ledger, "b")
 
-    with at_commit(look), hurried_server():
+    def hurry(_connection, _cursor, statement, parameters, *_):
+        return statement.replace("lock_timeout = 30000", "lock_timeout = 1000"), parameters
+
+    with at_commit(look), listening("before_cursor_execute", hurry, retval=True):
         book(ledger)
     assert [one.request for one in place.open().entries()] == ["a"]
 

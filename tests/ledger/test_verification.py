@@ -36,8 +36,8 @@ def test_a_book_that_hangs_together_has_no_problem(place):
     book = filled(place)
     verdict, last = book.verify(), books.GENESIS
     for row in execute(book, "SELECT * FROM hexveil_events ORDER BY entry"):
-        last = books.link(last, row._mapping)
-        assert row.chain == last
+        last = books.link(last, row)
+        assert row["chain"] == last
     assert (verdict.entries, verdict.head, verdict.problems) == (18, last, ())
 
 

@@ -212,12 +212,12 @@ class Server:
     """A PostgreSQL server of one's own, in a folder that is removed at the end."""
 
     def __init__(self, programs):
-        self._programs, self._folder = programs, tempfile.mkdtemp(prefix="hexveil-pg-")
+        self._programs, self.folder = programs, tempfile.mkdtemp(prefix="hexveil-pg-")
         # PostgreSQL refuses to run as root.
         self._other = {"user": "nobody"} if os.geteuid() == 0 else {}
         if self._other:
-            os.chown(self._folder, pwd.getpwnam("nobody").pw_uid, -1)
-        self.address = f"postgresql://me@/postgres?host={quote(self._folder, safe='')}"
+            os.chown(self.folder, pwd.getpwnam("nobody").pw_uid, -1)
+        self.address = f"postgresql://me@/postgres?host={quote(self.folder, safe='')}"
 
     def __enter__(self):
         self._run("initdb", "-U", "me", "-A", "trust", "--no-sync", "-E", "UTF8")
@@ -227,12 +227,12 @@ class Server:
     def __exit__(self, *_):
         # A test may have ended it.
         self._run("pg_ctl", "-w", "-m", "immediate", "stop", check=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self):
         """Start it, and wait until it answers."""
-        options = f"-c listen_addresses= -c fsync=off -k {self._folder}"
-        self._run("pg_ctl", "-w", "-l", f"{self._folder}/log", "-o", options, "start")
+        options = f"-c listen_addresses= -c fsync=off -k {self.folder}"
+        self._run("pg_ctl", "-w", "-l", f"{self.folder}/log", "-o", options, "start")
 
     def stop(self):
         """Stop it at once, as if the machine had gone."""
@@ -240,8 +240,8 @@ class Server:
 
     def _run(self, name, *arguments, check=True):
         subprocess.run(
-            [self._programs / name, "-D", f"{self._folder}/data", *arguments],
-            capture_output=True, check=check, cwd=self._folder,
+            [self._programs / name, "-D", f"{self.folder}/data", *arguments],
+            capture_output=True, check=check, cwd=self.folder,
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, **self._other,
         )  # fmt: skip
 

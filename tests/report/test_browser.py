@@ -107,7 +107,7 @@ def test_hovering_a_hexagon_shows_its_cell_value_bound_and_users(show, city_page
     assert first["hexagon"] in tip
     assert f"{first['mean_raw']:.1f}\u00a0km/h" in tip
     assert "95% bound" in tip
-    assert f"{first['users']} users" in tip
+    assert f"{first['users']} vehicles" in tip
     inside = page.evaluate(
         """() => { const [t, f] = ["tip", "map-frame"].map((id) =>
             document.getElementById(id).getBoundingClientRect());

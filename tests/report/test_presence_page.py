@@ -55,7 +55,7 @@ def test_no_count_of_users_or_records_is_on_the_page(pages):
     words = " ".join(re.sub(r"<script\b.*?</script>", "", html, flags=re.DOTALL).split())
     assert "the places and the times are exact" not in words
     assert "Whether anybody was in the records is protected." in words
-    assert "had one user not been in the records at all" in words
+    assert "had one vehicle not been in the records at all" in words
     assert re.search(
         r"Closed \(25 of \d+\): too little weight|</b> \(25 of \d+\): too little weight", words
     )

@@ -48,6 +48,8 @@ from hexveil.publishing.memory.stored_day import (
     pack,
     places_of,
     statement_of,
+    usual_deviation,
+    within_cells,
 )
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
@@ -122,13 +124,9 @@ def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | No
     day = blank_day(when, days[-1].bounds, users, record_shares(occupancy))
     if (forecast := forecast_or_none(earlier, day)) is None:
         return None
+    within = within_cells(earlier, forecast.mean, occupancy.users_per_cell)
     releases = tuple(release.sha256 for release in earlier)
-    return CellForecast(forecast.mean, forecast.deviation, day.user_deviation, releases)
-
-
-def usual_deviation(days: Sequence[PublishedDay]) -> float:
-    """Return the geometric mean of users' deviations of some days."""
-    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+    return CellForecast(forecast.mean, forecast.deviation, within, releases)
 
 
 def forecast_or_none(earlier: Sequence[EarlierRelease], blank: PublishedDay) -> Forecast | None:

@@ -37,8 +37,8 @@ from hexveil.publishing.memory.history import (
     forecast_or_none,
     memory_key,
     remember_day,
-    usual_deviation,
 )
+from hexveil.publishing.memory.stored_day import usual_deviation
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
     WITHIN_SHARE,

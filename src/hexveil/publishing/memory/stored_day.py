@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from fractions import Fraction
@@ -22,6 +23,7 @@ from hexveil.learning.published_day import BINS, PublishedDay
 from hexveil.learning.remembering import estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
+from hexveil.smoothing.user_mean_law import WITHIN_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +37,8 @@ Rows = np.typing.NDArray[np.void]
 FILE = "memory.npy"
 HEADER = 1024
 """Bytes of the file's head, at most."""
+LEAST_WITHIN = 0.35
+"""Least deviation of users within a cell, as a part of that of all users."""
 _FORECAST = tuple(field.name for field in fields(Forecast))
 ROW = np.dtype(
     [
@@ -79,6 +83,26 @@ class EarlierRelease:
     def identity(self) -> dict[str, str]:
         """Return how a manifest names it."""
         return {"day": self.day, "request": self.request, "sha256": self.sha256}
+
+
+def usual_deviation(days: Sequence[PublishedDay]) -> float:
+    """Return the geometric mean of users' deviations of some days."""
+    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+
+
+def within_cells(earlier: Sequence[EarlierRelease], means: Floats, users: Ints) -> float:
+    """Return users' deviation within a cell, by that of all users and by the means of cells.
+
+    That of all users was measured on days without a memory; what cells differ by, each with its
+    users, is no part of it. Where little is known of cells their forecasts differ less than they do
+    themselves, so that the deviation is rather too large.
+    """
+    first = [release.published for release in earlier if release.deviations is None]
+    if not first:
+        return usual_deviation([release.published for release in earlier])
+    pooled = usual_deviation(first) / WITHIN_SHARE
+    between = float(np.cov(means, fweights=users, bias=True))
+    return math.sqrt(max(pooled**2 - between, (LEAST_WITHIN * pooled) ** 2))
 
 
 def pack(day: PublishedDay, forecast: Forecast | None, is_open: Bools | None = None) -> Rows:

@@ -23,7 +23,7 @@ from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.learning.memory import Deviations, Memory
-from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day
+from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day, usual_deviation
 from hexveil.learning.remembering import (
     DayEstimates,
     Remembered,
@@ -48,7 +48,6 @@ from hexveil.publishing.memory.stored_day import (
     pack,
     places_of,
     statement_of,
-    usual_deviation,
     within_cells,
 )
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
@@ -158,6 +157,9 @@ def remember_view(
     """Return the file, the manifest's section, and estimates that remember; None if too large."""
     if facts.occupancy.n_cells > MOST_CELLS:
         return None
+    if view.law is not None and (forecast := forecast_cells(facts, history)) is not None:
+        # Ranges are bought: what is known of users is known from all days.
+        view = replace(view, spread=replace(view.spread, within=forecast.within), law=None)
     when = day_and_places(facts, history.day)
     day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
     return remember_day(replace(day, user_deviation=user_deviation(view)), facts, history)

@@ -15,7 +15,7 @@ import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
-from hexveil.learning.published_day import blank_day, cell_names, summarize_day
+from hexveil.learning.published_day import blank_day, cell_names, summarize_day, usual_deviation
 from hexveil.learning.remembering import NORMAL_95
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -38,7 +38,6 @@ from hexveil.publishing.memory.history import (
     memory_key,
     remember_day,
 )
-from hexveil.publishing.memory.stored_day import usual_deviation
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
     WITHIN_SHARE,

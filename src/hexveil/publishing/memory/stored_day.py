@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.learning.memory import Deviations, Forecast
-from hexveil.learning.published_day import BINS, PublishedDay
+from hexveil.learning.published_day import BINS, PublishedDay, usual_deviation
 from hexveil.learning.remembering import estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
@@ -83,11 +83,6 @@ class EarlierRelease:
     def identity(self) -> dict[str, str]:
         """Return how a manifest names it."""
         return {"day": self.day, "request": self.request, "sha256": self.sha256}
-
-
-def usual_deviation(days: Sequence[PublishedDay]) -> float:
-    """Return the geometric mean of users' deviations of some days."""
-    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
 
 
 def within_cells(earlier: Sequence[EarlierRelease], means: Floats, users: Ints) -> float:

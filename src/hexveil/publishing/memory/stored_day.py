@@ -20,7 +20,7 @@ import numpy as np
 
 from hexveil.learning.memory import Deviations, Forecast
 from hexveil.learning.published_day import BINS, PublishedDay, usual_deviation
-from hexveil.learning.remembering import estimate_day
+from hexveil.learning.remembering import Remembered, estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.learning.remembering import Remembered
 
 Rows = np.typing.NDArray[np.void]
 FILE = "memory.npy"

@@ -14,10 +14,11 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
+
+from mechanisms.fixed_noise import fixed_noise
 
 FOLDER = Path(__file__).resolve().parent / "golden"
 PASSING = re.compile(
@@ -25,32 +26,7 @@ PASSING = re.compile(
 )
 """Digests, versions and times."""
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-DIGITS, BLOCK = 6, 101
-
-
-class FixedNoise:
-    """Noise that depends on the place of a number alone; the best score is chosen."""
-
-    def laplace(self, values, scales):
-        """Return integers with noise of up to 1.5 scales."""
-        place = np.arange(values.size).reshape(values.shape) * 7919 % BLOCK
-        return values + np.rint(1.5 * (2 * place / (BLOCK - 1) - 1) * scales).astype(np.int64)
-
-    def noisy_max(self, scores, sizes, scale):  # noqa: ARG002  as the noise library
-        """Return the place of the first best score."""
-        rows = np.broadcast_shapes(scores.shape, sizes.shape)
-        scores, sizes = np.broadcast_to(scores, rows), np.broadcast_to(sizes, rows)
-        return np.array([np.repeat(s, n).argmax() for s, n in zip(scores, sizes, strict=True)])
-
-
-@contextlib.contextmanager
-def fixed_noise():
-    """Put fixed noise in place of the library's."""
-    from hexveil.mechanisms.noise import VettedNoise  # noqa: PLC0415  not for every test
-
-    fixed = {"laplace": FixedNoise.laplace, "gaussian": FixedNoise.laplace}
-    with patch.multiple(VettedNoise, **fixed, noisy_max=FixedNoise.noisy_max):
-        yield
+DIGITS = 6
 
 
 class Elements(html.parser.HTMLParser):

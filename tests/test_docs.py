@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 import hexveil as hv
 import test_how_to
-from hexveil.cli.app import app
+from hexveil.cli import main
 from source_trees import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -137,17 +138,24 @@ def said_commands(page):
     return lines + re.findall(r"`(hexveil [^`]+)`", outside)
 
 
+@cache
+def said(*line):
+    """Return what the command says; nothing where it is misused."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(io.StringIO()):
+        code = main(line)
+    return "" if code else text.getvalue()
+
+
 def unknown(line):
     """Return what of a command line the command does not know: a sub-command, or an option."""
     words = shlex.split(re.split(r"[|<>&;]|\s#", line.replace("$(", "("))[0].replace("'", '"'))[1:]
-    command = app
-    while words and hasattr(command, "list_commands") and not words[0].startswith("-"):
-        name = words.pop(0)
-        if name not in command.list_commands(None):
-            return [] if name in ("...", "COMMAND") else [name]
-        command = command.get_command(None, name)
-    names = {name for p in command.params for name in [*p.opts, *p.secondary_opts]}
-    names |= {"--help"}
+    command = []
+    while words and "[COMMAND]" in said(*command, "--help") and not words[0].startswith("-"):
+        command.append(words.pop(0))
+        if not said(*command, "--help"):
+            return [] if command[-1] in ("...", "COMMAND") else command[-1:]
+    names = set(re.findall(r"--[\w-]+", said(*command, "--help")))
     return [w for w in words if w.startswith("--") and w.split("=")[0] not in names]
 
 

@@ -6,15 +6,13 @@ import re
 import shlex
 from functools import cache, reduce
 from itertools import pairwise
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import pytest
 
 from hexveil import mechanisms, theory
-from hexveil.cli.options import assignments
-from hexveil.planning.request import Method
 from source_trees import ROOT
-from test_docs import unknown
+from test_docs import said, unknown
 
 PAGE = ROOT / "docs" / "understand" / "map-of-theory.md"
 MAP = ROOT / "docs" / "figures" / "map-of-theory.csv"
@@ -151,18 +149,29 @@ def studies():
     return [study.name for study in STUDIES]
 
 
+@cache
+def fields():
+    """Return what the command says of each field of a run file, by its section and name."""
+    parts = re.split(r"^\[(\w+)\]$", said("help", "fields"), flags=re.MULTILINE)
+    return {
+        f"{section}.{name}": text
+        for section, about in zip(parts[1::2], parts[2::2], strict=True)
+        for name, text in re.findall(r"^(\w+) (.*(?:\n .*)*)", about, re.MULTILINE)
+    }
+
+
 def misread(command):
     """Return the words of a command that it does not understand."""
     verb, *words = shlex.split(command)[1:]
     wrong = unknown(command)
     if verb == "reproduce":
         wrong += [word for word in words if not word.startswith("-") and word not in studies()]
-    fields = assignments([value for word, value in pairwise(words) if word == "--set"])
-    values = {name: value for (_, name), value in fields.items()} | dict(pairwise(words))
-    if values.get("method", "joint") not in get_args(Method):
-        wrong.append(values["method"])
-    if "mechanism" in values:
-        mechanisms.parse(values["mechanism"])  # raises InputError
+    values = dict(value.split("=", 1) for word, value in pairwise(words) if word == "--set")
+    wrong += [name for name in values if name not in fields()]
+    if f'"{values.get("plan.method", "joint")}"' not in fields()["plan.method"]:
+        wrong.append(values["plan.method"])
+    if "plan.mechanism" in values:
+        mechanisms.parse(values["plan.mechanism"])  # raises InputError
     return wrong
 
 

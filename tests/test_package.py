@@ -21,7 +21,6 @@ import pytest
 from packaging.requirements import Requirement
 
 import hexveil
-from hexveil.report.templates import FOLDER
 from publishing import releases
 from source_trees import ROOT
 
@@ -257,7 +256,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     beside = {name for name in held if name.startswith(info)}
     assert {"hexveil/py.typed", "hexveil/publishing/manifest.schema.json"} <= held
     texts = {"promise.txt", "moments/readme.md", "report.html", "page/statement.html"}
-    assert {f"hexveil/{FOLDER}/{name}" for name in texts} <= held
+    assert {f"hexveil/publishing/templates/{name}" for name in texts} <= held
     assert {name.rpartition("/")[2] for name in beside} == {
         "METADATA", "WHEEL", "RECORD", "LICENSE", "entry_points.txt",
     }  # fmt: skip

@@ -3,9 +3,20 @@
 import numpy as np
 import pytest
 
+from accounting.small_cells import (
+    SMALL,
+    SPAN,
+    VECTORS,
+    keeps,
+    mask,
+    moved,
+    name,
+    owners,
+    values,
+    variance,
+)
 from hexveil import theory
 from hexveil.base.errors import InputError
-from small_cells import SMALL, SPAN, VECTORS, keeps, mask, moved, name, owners, values, variance
 
 
 def printed_variance_bias(kept, counts):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from accounting.small_cells import SPAN, owners, values
 from hexveil import theory
-from small_cells import SPAN, owners, values
 from strategies import occupancies
 
 BOTH = ("mean", "variance")

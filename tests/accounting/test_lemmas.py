@@ -13,9 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import gamma, norm
 
+from accounting.small_cells import SMALL, SPAN, keeps, mask, moved, name, owners, values, variance
 from examples import examples
 from hexveil import Occupancy, theory
-from small_cells import SMALL, SPAN, keeps, mask, moved, name, owners, values, variance
 from strategies import occupancies
 
 COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=20)

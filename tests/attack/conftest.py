@@ -19,12 +19,12 @@ def runner():
 
 
 @pytest.fixture(params=PLACES)
-def site(request, tmp_path, monkeypatch):
+def site(request, tmp_path):
     """Return a function that makes a folder of records and its ledger, in each database."""
 
     def made(dates):
         address = request.getfixturevalue("postgres") if request.param == "server" else None
-        return setting(tmp_path, place_of(request.param, tmp_path, monkeypatch, address), dates)
+        return setting(tmp_path, place_of(request.param, tmp_path, address), dates)
 
     return made
 

@@ -34,7 +34,7 @@ WRITES = ("begin_draw", "store", "complete", "commit")
 def site(tmp_path, monkeypatch):
     """Stand in a folder of records whose ledger is a file."""
     monkeypatch.chdir(tmp_path)
-    return setting(tmp_path, place_of("file", tmp_path, monkeypatch), DAYS)
+    return setting(tmp_path, place_of("file", tmp_path), DAYS)
 
 
 @pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.server)])
@@ -42,7 +42,7 @@ def either(request, tmp_path, monkeypatch):
     """Stand in a folder of records, with each database."""
     monkeypatch.chdir(tmp_path)
     address = request.getfixturevalue("postgres") if request.param == "server" else None
-    return setting(tmp_path, place_of(request.param, tmp_path, monkeypatch, address), DAYS)
+    return setting(tmp_path, place_of(request.param, tmp_path, address), DAYS)
 
 
 @pytest.fixture
@@ -111,11 +111,11 @@ def before(monkeypatch, step, act):
 # A full disk.
 
 
-def test_files_that_may_not_grow(runner, tmp_path, monkeypatch):
+def test_files_that_may_not_grow(runner, tmp_path):
     """Wherever room ends it is said; a day is refused before its draw, or drawn once."""
     limits = [3_000, 33_000, 200_000, *range(240_000, 360_000, 20_000)]
     dates = days(len(limits))
-    site = setting(tmp_path, place_of("file", tmp_path, monkeypatch), dates)
+    site = setting(tmp_path, place_of("file", tmp_path), dates)
     for number, (day, most) in enumerate(zip(dates, limits, strict=True)):
         full = runner.run(site, [day], most_bytes=most)
         assert full.code == 1 or most > 200_000, full.said
@@ -279,7 +279,7 @@ def own_server(postgres_programs):
 def test_a_server_that_stops(tmp_path, monkeypatch, own_server, ask, step):
     """Between two steps the server is gone; when it is back, the release is finished."""
     monkeypatch.chdir(tmp_path)
-    place = place_of("server", tmp_path, monkeypatch, own_server.address)
+    place = place_of("server", tmp_path, own_server.address)
     site = setting(tmp_path, place, DAYS)
     try:
         with monkeypatch.context() as broken:

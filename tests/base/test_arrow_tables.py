@@ -1,50 +1,11 @@
-"""Tables: numbers without pandas, CSV without formulas, HTML without markup of others."""
-
-import csv
-import html
-import io
+"""Tables: numbers without pandas, and HTML without markup of others."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hexveil.base import arrow_tables
-from hexveil.base.arrow_tables import (
-    MAX_LETTERS,
-    MAX_ROWS,
-    html_table,
-    paragraph,
-    to_arrow,
-    to_numpy,
-    to_table,
-)
-
-TABLE = pa.table(
-    {
-        "=ward": ["=1+1", "\t-2", "'@x", "''", None],
-        "large": pa.array(["+", "", "a=1", "'tis", "-"], pa.large_string()),
-        "n": [-1.5, 2.0, None, 4.0, 5.0],
-    }
-)
-
-
-def test_numbers_and_gaps_stay_and_texts_are_guarded():
-    """Only texts and names change, each by one apostrophe at its beginning."""
-    found = arrow_tables.escape_formulas(TABLE)
-    assert found.column_names == ["'=ward", "large", "n"]
-    assert found["'=ward"].to_pylist() == ["'=1+1", "'\t-2", "''@x", "''", None]
-    assert found["large"].to_pylist() == ["'+", "", "a=1", "'tis", "'-"]
-    assert found["n"].equals(TABLE["n"])
-    assert found.schema.types == TABLE.schema.types
-
-
-def test_a_table_without_rows_is_a_line_of_names():
-    """Nothing is lost of an empty table."""
-    sink = io.BytesIO()
-    arrow_tables.write_csv(TABLE.slice(0, 0), sink)
-    assert [*csv.reader(io.StringIO(sink.getvalue().decode()))] == [["'=ward", "large", "n"]]
+import hexveil as hv
+from hexveil.base.arrow_tables import to_arrow, to_numpy, to_table
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint64", "int64", "float32", "float64"])
@@ -72,27 +33,20 @@ def test_other_columns_are_converted_by_pyarrow():
     assert table.to_pydict() == {"n": [1, 2], "name": ["a", "b"]}
 
 
-def test_numbers_are_short_and_missing_values_empty():
-    """Floats have four digits, truth is a word, and a missing value is nothing."""
-    table = pa.table({"n": [12], "x": [1 / 3], "yes": [True], "no": [False], "none": [None]})
-    page = html_table(table, {"x": "third"})
-    assert "<th>n</th><th>third</th>" in page
-    assert "<td>12</td><td>0.3333</td><td>yes</td><td></td><td></td>" in page
-
-
-def test_only_the_first_rows_are_shown():
-    """A longer table says how long it is."""
-    page = html_table(pa.table({"n": range(MAX_ROWS + 1)}))
-    assert page.count("<td>") == MAX_ROWS
-    assert f"The first {MAX_ROWS} of {MAX_ROWS + 1} rows." in page
-    assert "first" not in html_table(pa.table({"n": range(MAX_ROWS)}))
-
-
-@given(st.text(min_size=1))
-def test_no_text_becomes_markup(text):
-    """Whatever a label or its column is named, it is read back as text, and tags stay ours."""
-    page = html_table(pa.table({text: [text]}))
-    assert page.count("<") == page.count(">") == 14
-    shortened = text if len(text) <= MAX_LETTERS else f"{text[:MAX_LETTERS]}..."
-    assert page.partition("<td>")[2].partition("</td>")[0] == html.escape(shortened)
-    assert paragraph(text).count("<") == 2
+def test_a_notebook_shows_the_first_rows_as_text():
+    """No name becomes markup; names and numbers are short, and truth is a word."""
+    wards = ["<b>x</b>", "a" * 90, *(f"ward {k}" for k in range(19))]
+    columns = {"<i>": wards * 30, "user": [f"b{k // 21}" for k in range(630)]}
+    table = pa.table(columns | {"n": [2] * 630, "sum": [3.0] * 630})
+    dataset = hv.from_sums(table, bounds=(0, 9), cells=hv.Labels("<i>"))
+    plan = hv.plan(dataset, epsilon=200, advise=False)
+    page = plan._repr_html_()
+    assert page.count("<tr>") == 1 + 20
+    assert "<p>The first 20 of 21 rows.</p>" in page
+    assert "<td>&lt;b&gt;x&lt;/b&gt;</td>" in page
+    assert f"<td>{'a' * 80}...</td>" in page
+    assert "<td>0.0137</td>" in page
+    page = hv.capacity(dataset, epsilon=200)._repr_html_()
+    assert page.startswith("<p>Proposed: &lt;i&gt;, unit user")
+    assert "<td>yes</td>" in page
+    assert "first" not in page

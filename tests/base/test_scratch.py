@@ -1,56 +1,47 @@
 """The scratch folder: private, emptied of what killed runs left, and of nothing else."""
 
+import fcntl
 import os
-import signal
 import stat
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
 
+import hexveil as hv
 from hexveil import InputError, StorageError
-from hexveil.base import scratch
-from hexveil.base.scratch import MARKER
 
-HOLD = """\
-import sys
-from hexveil.base import scratch
-with scratch.folder({place!r}) as own:
-    (own / "spill").mkdir()
-    (own / "spill" / "block").write_text("x" * 1000)
-    print(own, flush=True)
-    sys.stdin.read()
-"""
+MARKER, VARIABLE = "README.txt", "HEXVEIL_SCRATCH"
+TABLE = pa.table({"bus": [f"b{k % 12}" for k in range(36)], "v": [1.0] * 36})
+
+
+def read(scratch=None):
+    """Read some records, which needs a scratch folder."""
+    options = {"bounds": (0, 9), "cells": hv.OneCell(), "scratch": scratch}
+    return hv.read(TABLE, user="bus", value="v", **options)
+
+
+@pytest.fixture
+def during(monkeypatch):
+    """Return a list, to which calls are added that are made while records are read."""
+    calls, connect = [], duckdb.connect
+
+    def connected(*arguments, **options):
+        for call in calls:
+            call()
+        return connect(*arguments, **options)
+
+    monkeypatch.setattr(duckdb, "connect", connected)
+    return calls
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Return where the scratch folder of this test is, named by the environment."""
-    monkeypatch.setenv(scratch.VARIABLE, str(tmp_path / "scratch"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "scratch"))
     return tmp_path / "scratch"
-
-
-@pytest.fixture
-def holder(place):
-    """Return a function that starts a process which holds a scratch folder until told."""
-    started = []
-
-    def start():
-        child = subprocess.Popen(
-            [sys.executable, "-c", HOLD.format(place=str(place))], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        started.append(child)
-        return child, place / child.stdout.readline().strip()
-
-    yield start
-    for child in started:
-        child.kill()
-        child.wait()
-        child.stdin.close()
-        child.stdout.close()
 
 
 def runs(place):
@@ -58,50 +49,54 @@ def runs(place):
     return sorted(path for path in place.iterdir() if path.name != MARKER)
 
 
-def test_a_folder_is_private_and_gone_at_the_end(place):
+def test_a_folder_is_private_and_gone_at_the_end(place, during):
     """Root and subfolder have mode 0700, whatever the umask; a note says what they are."""
-    before = os.umask(0)
+    before, modes = os.umask(0), []
+
+    def noted():
+        (own,) = runs(place)
+        (own / "block").write_text("sums")
+        modes.extend(stat.S_IMODE(path.stat().st_mode) for path in (place, own))
+
+    during.append(noted)
     try:
-        with scratch.folder() as own:
-            (own / "block").write_text("sums")
-            modes = {stat.S_IMODE(path.stat().st_mode) for path in (place, own)}
+        read()
     finally:
         os.umask(before)
-    assert modes == {0o700}
+    assert modes == [0o700] * 2
     assert runs(place) == []
     assert "PRIVATE" in (place / MARKER).read_text()
 
 
 def test_an_argument_goes_before_the_environment(place, tmp_path):
     """The folder that a run names is taken, and none is made elsewhere."""
-    with scratch.folder(tmp_path / "own") as own:
-        assert own.parent == tmp_path / "own"
+    read(tmp_path / "own")
+    assert (tmp_path / "own" / MARKER).exists()
     assert not place.exists()
 
 
 def test_the_default_is_in_the_temporary_folder(tmp_path, monkeypatch):
     """Without a name it is one folder for each user."""
-    monkeypatch.delenv(scratch.VARIABLE, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert scratch.place() == tmp_path / f"hexveil-{os.geteuid()}"
+    read()
+    assert (tmp_path / f"hexveil-{os.geteuid()}" / MARKER).exists()
 
 
-def test_what_a_killed_run_left_goes_at_the_next_start(place, holder):
-    """The files of killed runs go, however many; those of live ones stay."""
-    left = []
-    for _ in range(2):
-        child, own = holder()
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        left.append(own)
-    assert left[-1].is_dir()
-    live, kept = holder()
-    assert not any(own.exists() for own in left)
-    with scratch.folder() as own:
-        assert runs(place) == sorted([kept, own])
-        assert (kept / "spill" / "block").read_text() == "x" * 1000
-    live.communicate("")
-    assert live.returncode == 0
+def test_what_killed_runs_left_goes_at_the_next_start(place):
+    """The files of killed runs go, however many; those of live ones, which hold a lock, stay."""
+    read()
+    left = [place / f".run.partial-0123abc{k}" for k in range(3)]
+    for own in left:
+        (own / "spill").mkdir(parents=True)
+        (own / "spill" / "block").write_text("x" * 1000)
+    live = os.open(left[0], os.O_RDONLY)
+    fcntl.flock(live, fcntl.LOCK_EX)
+    read()
+    assert runs(place) == left[:1]
+    assert (left[0] / "spill" / "block").read_text() == "x" * 1000
+    os.close(live)
+    read()
     assert runs(place) == []
 
 
@@ -117,8 +112,8 @@ def test_what_a_killed_run_left_goes_at_the_next_start(place, holder):
 def test_a_folder_that_is_not_ours_is_refused(place, make, said):
     """What others can read, what holds other things and what is no folder is one sentence."""
     make(place)
-    with pytest.raises(InputError, match=f"scratch: .*{said}"), scratch.folder():
-        pass
+    with pytest.raises(InputError, match=f"scratch: .*{said}"):
+        read()
 
 
 @pytest.mark.parametrize(
@@ -132,21 +127,20 @@ def test_rights_are_looked_at_before_anything_private_is_written(
     place, monkeypatch, name, found, said
 ):
     """A folder of another user's, or one that this user cannot write."""
-    with scratch.folder():
-        pass
+    read()
     monkeypatch.setattr(os, name, lambda *_: found)
-    with pytest.raises(InputError, match=said), scratch.folder(place):
-        pass
+    with pytest.raises(InputError, match=said):
+        read(place)
 
 
 def test_the_default_under_a_name_that_another_made_is_refused(tmp_path, monkeypatch):
     """In a temporary folder for all, a link in the place of ours is not followed."""
-    monkeypatch.delenv(scratch.VARIABLE, raising=False)
+    monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "home").mkdir(mode=0o700)
     (tmp_path / f"hexveil-{os.geteuid()}").symlink_to(tmp_path / "home")
-    with pytest.raises(InputError, match="is a file or a link"), scratch.folder():
-        pass
+    with pytest.raises(InputError, match="is a file or a link"):
+        read()
 
 
 @pytest.mark.parametrize(
@@ -154,20 +148,19 @@ def test_the_default_under_a_name_that_another_made_is_refused(tmp_path, monkeyp
 )
 def test_a_full_or_read_only_disk_is_a_sentence(place, monkeypatch, error):
     """Where no folder can be made, the sentence says why and how to name another."""
-    with scratch.folder():
-        pass
+    read()
 
     def refused(*_, **__):
         raise error
 
     monkeypatch.setattr("pathlib.Path.mkdir", refused)
     expected = (InputError, StorageError)
-    with pytest.raises(expected, match=f"scratch: .*{error.strerror}.*name"), scratch.folder():
-        pass
+    with pytest.raises(expected, match=f"scratch: .*{error.strerror}.*name"):
+        read()
 
 
 @pytest.mark.parametrize("wrong", [3, "", b""])
 def test_only_a_name_is_taken(wrong):
     """What cannot name a folder is refused."""
     with pytest.raises(InputError, match="scratch must be the name"):
-        scratch.place(wrong)
+        read(wrong)

@@ -2,16 +2,14 @@
 
 import json
 import math
-from fractions import Fraction
+import random
+import re
 
+import duckdb
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import hexveil as hv
-from hexveil.cli import formatting, shared_steps
-from hexveil.cli.endings import Failure
-from hexveil.ledger import Spend
+from ledger.books import set_clock
 
 
 @pytest.mark.parametrize(
@@ -34,17 +32,19 @@ def test_with_json_an_error_is_an_object(here, call, arguments, kind, code):
     assert plain.err == f"hexveil: {error['message']}\n"
 
 
-def test_an_error_is_one_line_where_it_is_not_shown(capsys):
+def test_an_error_is_one_line_where_it_is_not_shown(here, refuse):
     """A log of a scheduler gets a line, whatever the name that is quoted."""
-    Failure("InputError", "a name\nof two lines " + "and words " * 30, 2).show(as_json=False)
-    assert capsys.readouterr().err.count("\n") == 1
+    said = refuse("plan", ["run.toml"], ["--lat", "a name\nof two lines " + "and words " * 30])
+    assert "of two lines and words" in said.err
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("columns", "width"), [("60", 60), ("300", 100), ("7", 40)])
-def test_text_fits_the_terminal(monkeypatch, columns, width):
+def test_text_fits_the_terminal(tmp_path, okay, monkeypatch, columns, width):
     """Paragraphs take the terminal's columns: at most 100, and at least 40."""
     monkeypatch.setenv("COLUMNS", columns)
-    lines = formatting.wrapped("Label", "some words of a sentence " * 20)
+    monkeypatch.chdir(tmp_path)
+    lines = okay("ledger init l --dataset buses --budget 2").out.splitlines()
     assert max(map(len, lines)) <= width
     assert max(map(len, lines)) > width - 12
 
@@ -74,7 +74,7 @@ def failing(error):
 )
 def test_exit_codes(here, call, monkeypatch, error, code, line):
     """A failing machine is 1, an interruption 130; each is one line."""
-    monkeypatch.setattr(shared_steps, "read_releasable", failing(error))
+    monkeypatch.setattr(duckdb, "connect", failing(error))
     said = call("release run.toml")
     assert (said.code, said.err) == (code, line + "\n")
     assert not (here / "map").exists()
@@ -84,7 +84,7 @@ def test_exit_codes(here, call, monkeypatch, error, code, line):
 def test_an_unknown_error_shows_no_data(here, call, monkeypatch):
     """The text of an unexpected error may hold values, so only its type is shown."""
     monkeypatch.delenv("HEXVEIL_DEBUG", raising=False)
-    monkeypatch.setattr(shared_steps, "read_releasable", failing(RuntimeError("bus 17 drove 61")))
+    monkeypatch.setattr(duckdb, "connect", failing(RuntimeError("bus 17 drove 61")))
     said = call("plan run.toml")
     assert said.code == 1
     assert "RuntimeError" in said.err
@@ -96,50 +96,63 @@ def test_an_unknown_error_shows_no_data(here, call, monkeypatch):
 # ---- Numbers in plain words ----
 
 
-@given(st.floats(0, 13))
-def test_factors_never_sound_safer_than_they_are(loss):
+def ascending(lowest, highest, number=12):
+    """Yield numbers of all sizes in between, as text of a few digits, the smallest first."""
+    chance = random.Random(5)  # noqa: S311  which numbers
+    ends = math.log(lowest), math.log(highest)
+    yield from (f"{math.exp(x):.6g}" for x in sorted(chance.uniform(*ends) for _ in range(number)))
+
+
+def test_factors_never_sound_safer_than_they_are(here, okay):
     """The printed factor is the true one or, by up to a percent, above it."""
-    said, true = float(formatting.factor(loss).replace(",", "")), math.exp(loss)
-    assert true * (1 - 1e-8) <= said <= true * 1.01
+    okay("ledger init l --dataset buses --budget 0.0001")
+    for loss in ascending(0.001, 13):
+        text = " ".join(okay("ledger set-budget l --dataset buses", loss).out.split())
+        said = float(
+            re.search(r"from now on by a factor of at most ([\d.,]*\d)", text)[1].replace(",", "")
+        )
+        assert math.exp(float(loss)) * (1 - 1e-8) <= said <= math.exp(float(loss)) * 1.01
 
 
-@given(st.floats(1e-9, 1e9))
-def test_a_lower_bound_is_never_said_too_high(number):
+def test_a_lower_bound_is_never_said_too_high(here, okay):
     """It is rounded down, and loses at most a hundredth."""
-    said = float(formatting.at_least(number).replace(",", ""))
-    assert 0.98 * number <= said <= number * (1 + 1e-9)
+    okay("ledger init l --dataset buses --budget 1")
+    for number in ascending(1e-9, 4e6):
+        okay("ledger set-budget l --dataset buses", f"{float(number):.15f}")
+        said = re.search(r"Left +([\d.,]+) or more", okay("ledger show l").out)[1].replace(",", "")
+        assert 0.98 * float(number) <= float(said) <= float(number) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("kind", "window", "lifetime", "said"),
-    [
-        ("lifetime", 0, 0, "nothing of 2.125 is spent, now or in the lifetime."),
-        (
-            "lifetime", 1, 1,
-            "spent 1 of 2.125, 1.12 left; lifetime total at most 1 (probability factor 2.72).",
-        ),
-        (
-            "month", 0, 3,
-            ("spent this month 0 of 2.125, 2.12 left; lifetime total at most 3 "
-             "(probability factor 20.1)."),
-        ),
-        (
-            "day", 3, 3,
-            ("spent this day 3 of 2.125, 0 left; lifetime total at most 3 "
-             "(probability factor 20.1)."),
-        ),
-    ],
-)  # fmt: skip
-def test_the_spend_is_two_numbers(kind, window, lifetime, said):
+def total(said):
+    """Return what a release says of the whole spend."""
+    return re.search(r"In total: (.*?\.) Written", " ".join(said.out.split()))[1]
+
+
+ONE_CELL = """\
+source = "few.csv"
+columns = {{user = "bus", value = "speed"}}
+values.bounds = [0, 60]
+cells.one_cell = true
+plan = {{epsilon = 1, method = "per-cell"}}
+release = {{out = "map", accept_noise = true}}
+ledger = {{url = "ledger.sqlite", dataset = "buses", budget = 2.125, window = "{window}"}}
+"""
+
+
+@pytest.mark.parametrize("window", ["lifetime", "month", "day"])
+def test_the_spend_is_two_numbers(tmp_path, monkeypatch, okay, window):
     """What is spent in the window never stands without the lifetime; what is left rounds down."""
-    spend = Spend(
-        Fraction("2.125"),
-        kind,
-        "",
-        Fraction(window),
-        Fraction(lifetime),
-        1,
-        0,
-        max(Fraction("2.125") - window, Fraction(0)),
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.csv").write_text(
+        "bus,speed\n" + "".join(f"b{k % 12},{k}\n" for k in range(48))
     )
-    assert formatting.spent(spend) == said
+    (tmp_path / "run.toml").write_text(ONE_CELL.format(window=window))
+    if window == "lifetime":
+        free = okay("release run.toml --epsilon 0.0001 --out constants")
+        assert total(free) == "nothing of 2.125 is spent, now or in the lifetime."
+    this = "" if window == "lifetime" else f" this {window}"
+    ever = "lifetime total at most 1 (probability factor 2.72)."
+    assert total(okay("release run.toml")) == f"spent{this} 1 of 2.125, 1.12 left; {ever}"
+    set_clock(hv.Ledger("ledger.sqlite", dataset="buses"), "2100-01-01T00:00:00Z")
+    spent = "1 of 2.125, 1.12 left" if window == "lifetime" else "0 of 2.125, 2.12 left"
+    assert total(okay("release run.toml --out again")) == f"spent{this} {spent}; {ever}"

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
+import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.cli import endings, shared_steps
-from hexveil.cli.commands import publish_command
-from hexveil.ledger.databases import transaction
+from ledger.books import listening
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 DAYS = "--from 2022-01-01 --to 2022-01-03"
@@ -70,7 +70,7 @@ def raising(number, error=None):
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
     """Ctrl-C, a stop by a scheduler and a lost terminal, whatever a library makes of them."""
-    monkeypatch.setattr(shared_steps, "read_releasable", raising(number, error))
+    monkeypatch.setattr(duckdb, "connect", raising(number, error))
     before = signal.getsignal(number)
     said = call(command, "run.toml")
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
@@ -79,57 +79,71 @@ def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
 
 
 @pytest.mark.usefixtures("default_signals")
-@pytest.mark.parametrize("error", [None, hv.StorageError("cancelled."), "swallowed"])
+@pytest.mark.parametrize(
+    "error",
+    [None, hv.StorageError("cancelled."), pytest.param("swallowed", marks=pytest.mark.slow)],
+)
 def test_publish_stops_at_once(here, call, monkeypatch, error):
     """An interruption on the first of three days is no failure of that day, whatever becomes of it.
 
     Where a library drops it and the day ends well, no further day begins.
     """
-    days = []
+    connect, begun = duckdb.connect, []
 
-    def attempt(*given, **_):
-        days.append(given[1])
+    def stopped(*given, **options):
+        if begun:
+            return connect(*given, **options)
+        begun.append(True)
         with contextlib.suppress(KeyboardInterrupt if error == "swallowed" else ()):
             raising(signal.SIGTERM, None if error == "swallowed" else error)()
-        return publish_command.Outcome("2022-01-01", "published", "as always")
+        return connect(*given, **options)
 
-    monkeypatch.setattr(publish_command, "_attempt", attempt)
+    monkeypatch.setattr(duckdb, "connect", stopped)
     (here / "run.toml").write_text(
         (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
     )
     said = call("publish run.toml", DAYS)
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
-    assert len(days) == 1
+    published = [line[:10] for line in said.out.splitlines() if "published" in line]
+    assert published == ["2022-01-01"] * (error == "swallowed")
     assert "failed" not in said.out
 
 
 @pytest.mark.usefixtures("default_signals")
-def test_a_signal_before_the_command_begins_counts():
-    """What comes before the watch is opened is raised when it is; after it is closed, never."""
-    watch = endings.Watch().install()
-    signal.raise_signal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt):
-        watch.open()
-    watch.close()
-    signal.raise_signal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt):
-        endings.stop_if_asked()
-    watch.remove()
+@pytest.mark.parametrize("late", [False, True])
+def test_a_signal_before_the_command_begins_counts(call, monkeypatch, late):
+    """It comes while signals begin to be watched; what comes as they cease to be is too late."""
+    install, calls = signal.signal, []
+
+    def installed(number, handler):
+        calls.append(number)
+        if late and len(calls) == len(SIGNALS) + 1:  # the first that is given back
+            signal.raise_signal(signal.SIGTERM)
+        before = install(number, handler)
+        if not late and len(calls) == len(SIGNALS):
+            signal.raise_signal(signal.SIGTERM)
+        return before
+
+    monkeypatch.setattr(signal, "signal", installed)
+    said = call("--version")
+    monkeypatch.undo()
+    assert len(calls) == 2 * len(SIGNALS)
+    assert said.code == (0 if late else 130)
+    assert said.err == ("" if late else "hexveil: interrupted.\n")
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("default_signals")
 def test_finished_work_keeps_its_code(here, call, monkeypatch):
     """A signal that came too late to stop anything does not make finished work a failure."""
-    real = shared_steps.read_releasable
+    connect = duckdb.connect
 
-    def step(run):
-        made = real(run)
+    def connected(*given, **options):
         with contextlib.suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
-        return made
+        return connect(*given, **options)
 
-    monkeypatch.setattr(shared_steps, "read_releasable", step)
+    monkeypatch.setattr(duckdb, "connect", connected)
     assert call("release run.toml").code == 0
     assert (here / "map").is_dir()
 
@@ -157,18 +171,23 @@ def test_a_process_of_its_own_exits_with_its_code(here, moment):
 
 UNWINDING = """\
 import time
-from hexveil.cli import endings
-from hexveil.records.duckdb.session import Session
-endings.TOGETHER = 0.0
+import duckdb
+real = duckdb.connect
 def stop():
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(600)
-def arrow(self, query):
-    try:
-        stop()
-    finally:
-        stop()
-Session.arrow = arrow
+class Slow:
+    def __init__(self, connection):
+        self.connection = connection
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+    def sql(self, query):
+        try:
+            stop()
+        finally:
+            time.sleep(1.1)  # at once it would be the same signal
+            stop()
+duckdb.connect = lambda **options: Slow(real(**options))
 """
 """A command that takes ten minutes to unwind after its first signal."""
 
@@ -185,18 +204,14 @@ def test_a_second_signal_ends_the_process(here, tmp_path, monkeypatch):
 
 def test_a_database_that_hides_an_interruption_is_one(tmp_path):
     """Also for callers of the library: its wrapped error is KeyboardInterrupt again."""
-    import sqlalchemy as sa  # noqa: PLC0415  for this test alone
-
-    import hexveil as hv  # noqa: PLC0415
-
     book = hv.Ledger(tmp_path / "l.sqlite", dataset="buses", budget=1)
 
-    def wrapped():
-        with transaction(book._engine):
-            try:
-                raise KeyboardInterrupt
-            except KeyboardInterrupt as error:
-                raise sa.exc.OperationalError("COMMIT", {}, Exception()) from error
+    def interrupted(_):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise sa.exc.OperationalError("COMMIT", {}, Exception()) from error
 
-    with pytest.raises(KeyboardInterrupt):
-        wrapped()
+    with listening("commit", interrupted), pytest.raises(KeyboardInterrupt):
+        book.set_budget(2)
+    assert book.budget == 1

@@ -5,11 +5,10 @@ import sqlite3
 import stat
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.ledger import hash_losses
+from ledger.books import losses
 
 INIT = ("ledger init ledger.sqlite --dataset buses --budget 2",)
 REQUEST = "ab" * 32
@@ -19,8 +18,8 @@ RELEASE = ("release run.toml --set plan.clipping_range=bounds --set release.acce
 def stopped(*steps, request=REQUEST, dataset="buses"):
     """Leave a release that stopped after some steps; return the ledger."""
     book = hv.Ledger("ledger.sqlite", dataset=dataset, budget=2)
-    losses = hash_losses([b"7", b"8"], np.array([0.5, 0.25]), book.key, max_loss=Fraction(1, 2))
-    book.reserve(request, losses, privacy_unit="user", facts={}, plan=b"plan")
+    lost = losses(book, {"7": "0.5", "8": "0.25"})
+    book.reserve(request, lost, privacy_unit="user", facts={}, plan=b"plan")
     for step in steps:
         book.begin_draw(request, step, 1)
     return book

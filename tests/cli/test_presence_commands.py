@@ -1,48 +1,21 @@
 """Commands with protect = "presence": what a holder sees, and what nobody can see.
 
-Noise that ignores the records stands in for the door where outputs are compared: then two sets of
-records must leave the same bytes everywhere.
+That nothing but noise depends on the records: tests/attack/test_presence_neighbours.py.
 """
 
-import contextlib
-import itertools
 import json
 import re
 import sqlite3
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+import rich.console
 
-import hexveil as hv
-from hexveil.publishing import pipeline
-from hexveil.records import progress
+from cli.presence_runs import CACHED, CANARY, ROW, RUN, SEVERAL, records, with_load
 
-RUN = """\
-source = "cars.csv"
-[columns]
-user = "car"
-value = "speed"
-[values]
-bounds = [0, 100]
-quantum = 0.1
-value_unit = "km/h"
-[cells]
-labels = ["road"]
-values = ["A4", "A8", "B10"]
-[privacy]
-protect = "presence"
-fleet = 400
-[plan]
-epsilon = 2
-[release]
-out = "map"
-[ledger]
-url = "ledger.sqlite"
-dataset = "cars"
-budget = 5
-"""
 MAP = (
     RUN.replace('labels = ["road"]\nvalues = ["A4", "A8", "B10"]', "{cells}")
     .replace('value = "speed"', 'value = "speed"\nlat = "lat"\nlon = "lon"\ntime = "time"')
@@ -52,14 +25,6 @@ CELLS = 'resolution = 6\ntimezone = "Europe/Warsaw"\narea = [20.8, 52.05, 21.3, 
 NO_SLOTS = 'timeslot = "none"\n'
 DAY = 1767225600
 """First second of 2026, UTC."""
-CANARY = "canary-4711"
-ROW = f"{CANARY},A4,77.7\n"
-
-
-def records(n_cars=300):
-    """Return records of so many cars, three each."""
-    lines = [f"car{i},{('A4', 'A8', 'B10')[i % 3]},{20 + i % 50}\n" for i in range(n_cars)] * 3
-    return "car,road,speed\n" + "".join(lines)
 
 
 def places(n=600):
@@ -109,10 +74,6 @@ def test_a_repeated_release_reads_no_record(here, call):
     assert (again.code, "answered before" in again.out) == (0, True)
     tables = [(here / folder / "cells.csv").read_bytes() for folder in ("map", "again")]
     assert tables[0] == tables[1]
-
-
-SEVERAL = "--value speed --value load"
-CACHED = "--set read.cache=kept --set read.version=1"
 
 
 @pytest.mark.slow
@@ -203,88 +164,6 @@ def test_the_run_file_of_the_page_can_be_planned(here, okay):
     assert json.loads(planned.out)["refusal"] is None
 
 
-# ---- nothing but noise depends on the records ----
-
-
-class DeafNoise:
-    """Noise that ignores the records: equal for any, so that whatever differs is a leak."""
-
-    def laplace(self, values, scales):  # noqa: ARG002  see NoiseSource
-        """Return numbers by position alone."""
-        return np.broadcast_to((1 + np.arange(values.shape[-1])) * 2**21, values.shape).copy()
-
-    def noisy_max(self, scores, sizes, scale):  # noqa: ARG002  see NoiseSource
-        """Return the middle candidate."""
-        return np.full(len(scores), 5, dtype=np.int64)
-
-
-NEIGHBOURS = {
-    "one user more": records() + ROW,
-    "one user less": records(299),
-    "nobody": "car,road,speed\n",
-    "a malformed row": records() + f'{CANARY},"A4\n',
-    "an unusable value": records() + f"{CANARY},A4,none\n",
-    "all unusable": "car,road,speed\n" + f"{CANARY},A4,none\n" * 50,
-    "elsewhere": records() + f"{CANARY},C3,50\n",
-    "a record each": "car,road,speed\n" + "".join(f"u{i},A4,1\n" for i in range(200)),
-    "a heavy user": records() + ROW * 3000,
-}
-
-
-def left_behind(folder, call, text, *options):
-    """Return what a release of these records leaves behind: output, files, facts of the ledger."""
-    folder.mkdir()
-    (folder / "cars.csv").write_text(with_load(text) if SEVERAL in options else text)
-    (folder / "run.toml").write_text(RUN)
-    with contextlib.chdir(folder):  # where a cache of a relative name is
-        said = call("release", folder / "run.toml", options)
-    written = sorted(path for path in (folder / "map").rglob("*") if path.is_file())
-    files = {
-        path.relative_to(folder): path.read_bytes()
-        for path in written
-        # They name the ledger's hash, which holds the time.
-        if path.name not in ("manifest.json", "receipt.json")
-    }
-    manifests = [json.loads(path.read_text()) for path in written if path.name == "manifest.json"]
-    for manifest in manifests:
-        manifest["ledger"] = manifest["ledger"]["entry"]
-    ledger = hv.Ledger(folder / "ledger.sqlite", dataset="cars")
-    booked = [(one.request, dict(one.facts)) for one in ledger.entries()], ledger.spend()
-    output = (said.code, said.err, said.out.replace(str(folder), "."))
-    # A cache is as private as the records.
-    names = sorted(path.name for path in folder.rglob("*") if "kept" not in path.parts)
-    return output, files, manifests, booked, names
-
-
-def with_load(text):
-    """Return records with a second value column, which every other row lacks."""
-    first, *rows = text.splitlines()
-    return "\n".join([f"{first},load", *(f"{row},{'4' * (k % 2)}" for k, row in enumerate(rows))])
-
-
-SHAPES = "--set plan.statistics=p50,share<30"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changed", "options"),
-    [
-        *((name, ()) for name in NEIGHBOURS),
-        *itertools.product(("one user more", "nobody"), ((SHAPES,), (SEVERAL,))),
-        ("nobody", (SEVERAL, CACHED)),
-    ],
-)
-def test_nothing_but_noise_depends_on_the_records(changed, options, tmp_path, call, monkeypatch):
-    """With noise that ignores records, neighbours leave the same bytes, messages and exit code."""
-    monkeypatch.setattr(pipeline, "VettedNoise", DeafNoise)
-    monkeypatch.setenv("COLUMNS", "100")
-    base = left_behind(tmp_path / "base", call, records(), *options)
-    other = left_behind(tmp_path / "othr", call, NEIGHBOURS[changed], *options)
-    assert base[0][0] == 0, base[0]
-    for one, another in zip(base, other, strict=True):
-        assert one == another
-
-
 def test_an_id_leaves_no_trace(here, call):
     """No id or value of a user is in the folder, in the ledger, or in what was printed."""
     (here / "cars.csv").write_text(records() + ROW)
@@ -297,39 +176,11 @@ def test_an_id_leaves_no_trace(here, call):
     assert len(texts) > 10
 
 
-@pytest.mark.slow
-def test_broken_twins_are_found(tmp_path, call, monkeypatch):
-    """The comparison sees a plan whose fleet is counted, and a folder without its missing cells."""
-    from hexveil.cli import planned_release  # noqa: PLC0415  replaced below
-
-    monkeypatch.setattr(pipeline, "VettedNoise", DeafNoise)
-    monkeypatch.setenv("COLUMNS", "100")
-    true_release = planned_release.publish_numbers
-
-    def without_empty_cells(dataset, plan, **options):
-        made = true_release(dataset, plan, **options)
-        used = np.isin(np.arange(made.table.num_rows), dataset.pairs.cell)
-        return hv.Release(made.table.filter(used), made.manifest, made.epsilon, made.replayed)
-
-    def with_counted_fleet(dataset, plan, **options):
-        counted = hv.plan(plan.facts, epsilon=2, fleet=max(dataset.pairs.begin.size, 300) + 1)
-        return true_release(dataset, counted, **options)
-
-    for number, twin in enumerate((without_empty_cells, with_counted_fleet)):
-        monkeypatch.setattr(planned_release, "publish_numbers", twin)
-        one_road = records().replace("A8", "A4").replace("B10", "A4")
-        sets = (one_road, one_road + f"{CANARY},A8,50\n")
-        base, other = (
-            left_behind(tmp_path / f"{'ab'[k]}{number}", call, text) for k, text in enumerate(sets)
-        )
-        assert base[1:] != other[1:]
-
-
 def test_counts_of_records_are_for_a_terminal_and_marked(call, okay, monkeypatch, here):
     """On a terminal every line with a count of records is marked; quiet_records withholds it."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     # A busy machine draws no progress over these lines.
-    monkeypatch.setattr(progress, "PATIENCE", 3600.0)
+    monkeypatch.setattr(rich.console.Console, "status", MagicMock())
     shown = okay("release run.toml")
     assert "PRIVATE  records read" in shown.err
     lines = [line for line in re.split(r"[\r\n]+", shown.err) if re.search(r"\b[39]00\b", line)]

@@ -5,10 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil.simulation.city import City
-
 SMALL = "--users 25 --days 2 --seed 3 --interval 5min"
-CITY = City(users=25, days=2, seed=3, interval=300)
 
 
 @pytest.fixture
@@ -23,13 +20,18 @@ def test_records_are_written(here, call):
     said = call("simulate", SMALL, "--out city.parquet")
     assert (said.code, said.err) == (0, "")
     table = pq.read_table(here / "city.parquet")
-    assert table.num_rows == sum(batch.num_rows for batch in CITY.batches())
+    days = {f"{time:%F}" for time in table["observationDateTime"].to_pylist()}
+    assert days >= {"2024-01-01", "2024-01-02"}
+    assert len(table["license_plate"].unique()) <= 25
+    made = json.loads(call("simulate", SMALL, "--out again.parquet --json").out)
+    assert made["records"] == table.num_rows
+    assert pq.read_table(here / "again.parquet").equals(table)
     text = " ".join(said.out.split())
     assert "the records belong to nobody" in text
     assert f"{table.num_rows:,} records of 25 buses, 2 days from 2024-01-01" in text
     assert "hexveil map city.parquet" in text
     assert max(map(len, said.out.splitlines())) <= 100
-    assert [path.name for path in here.iterdir()] == ["city.parquet"]
+    assert sorted(path.name for path in here.iterdir()) == ["again.parquet", "city.parquet"]
 
 
 def test_cars_are_written(here, call):

@@ -2,21 +2,22 @@
 
 import html
 import http.client
+import json
 import re
-import threading
+import socketserver
 import tomllib
 import webbrowser
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlencode
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil.cli import guided
-from hexveil.cli.studio.server import StudioServer
+from cli.serving import serving
 
 ANSWERS = {
     "low": "0", "high": "65", "unit": "km/h", "cells.timezone": "Asia/Kolkata",
@@ -81,14 +82,10 @@ def words_of(text):
 
 
 @pytest.fixture
-def server(fleet, capfd):
+def server(fleet, monkeypatch, capfd):
     """Serve the folder of a fleet; nothing is printed meanwhile."""
-    with StudioServer(fleet) as serving:
-        thread = threading.Thread(target=serving.serve_forever)
-        thread.start()
-        yield serving
-        serving.shutdown()
-        thread.join()
+    with serving(fleet, monkeypatch, capfd) as served:
+        yield served
     assert capfd.readouterr() == ("", "")
 
 
@@ -126,7 +123,7 @@ def test_only_the_address_is_open(window):
     assert headers["Referrer-Policy"] == "same-origin"
     assert not re.search(r"<style|style=|<script(?! src)| on\w+=", text)
     assert "window.server" not in text
-    assert window.server.server_address[0] == "127.0.0.1"
+    assert window.server.listens_at[0] == "127.0.0.1"
 
 
 def test_no_path_leaves_the_folder(window, fleet, tmp_path_factory):
@@ -186,17 +183,12 @@ def test_answers_are_checked(window):
 
 
 @pytest.mark.slow
-def test_a_map_is_made_once(window, fleet):
+def test_a_map_is_made_once(window, fleet, okay):
     """Maps are shown before anything is spent; two confirmations are one release."""
     page = to_maps(window)
-    offers = guided.offers_of(window.server.windows[window.place.split("/")[2]]._choices["run"])
-    assert [offer.words for offer in offers] == [
-        words_of(text) for text in re.findall(r"</svg>\s*<span>(.*?)</span>", page)
-    ]
     drawings = re.findall(r"<svg class.*?</svg>", page, re.DOTALL)
-    for offer, drawing in zip(offers, drawings, strict=True):
-        assert drawing.count("<path") == offer.hexagon.size
-        assert f"± {float(f'{offer.error.max():.2g}'):g} km/h" in words_of(drawing)
+    said = r"<span>(\d+) hexagons, .*? (\d+) averages, typically ([\d.]+) km/h off"
+    offers = re.findall(said, page)
     page = words_of(window.step(map="0"))
     assert "would book 1 for the most exposed unit, in a new ledger with a budget of 2" in page
     assert "tick the box" in window.refused()
@@ -209,6 +201,13 @@ def test_a_map_is_made_once(window, fleet):
     assert "hexveil publish buses.toml --date" in page
     assert "1 was booked before any noise was drawn" in page
     assert hv.verify(fleet / "buses-map")["dataset"]["name"] == "buses"
+    grids = json.loads(okay("inspect buses.toml --json").out)["capacity"]
+    errors = {(grid["hexagons"], grid["cells"]): grid["predicted_error"] for grid in grids}
+    for (hexagons, cells, error), drawing in zip(offers, drawings, strict=True):
+        assert drawing.count("<path") == int(hexagons)
+        texts = {float(text) for text in re.findall(r"± ([\d.]+) km/h", drawing)}
+        assert min(texts) <= float(error) <= max(texts)
+        assert float(error) == pytest.approx(errors[int(hexagons), int(cells)], rel=0.05)
     assert tomllib.loads((fleet / "buses.toml").read_text())["values"]["bounds"] == [0, 65]
     assert hv.Ledger(fleet / "ledger.sqlite", dataset="buses").spend().window == 1
     _, headers, report = window.ask(window.place.replace("done", "page/report.html"))
@@ -263,10 +262,10 @@ def test_private_presence_follows_from_declarations(window, fleet):
 def test_texts_of_unexpected_errors_are_hidden(window, monkeypatch):
     """An error of a library could hold a value: its type alone is named."""
 
-    def fail(*_):
+    def fail(*_, **__):
         raise ValueError("4711")
 
-    monkeypatch.setattr(guided, "look_at_columns", fail)
+    monkeypatch.setattr(duckdb, "connect", fail)
     status, _, text = window.ask(window.place, {"file": "buses.parquet", "protect": "values"})
     assert (status, "ValueError" in text, "4711" in text) == (500, True, False)
 
@@ -275,7 +274,7 @@ def test_the_command_serves_until_it_is_interrupted(okay, refuse, fleet, monkeyp
     """The address is printed, and opened by a private file: no argument of a browser shows it."""
     opened = []
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(read(url)))
-    monkeypatch.setattr(StudioServer, "serve_forever", interrupted)
+    monkeypatch.setattr(socketserver.BaseServer, "serve_forever", interrupted)
     said = okay("studio")
     (page,) = opened
     (address,) = re.findall(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", said.out)

@@ -1,29 +1,23 @@
 """`hexveil studio` in a browser, from the file to the map, on a desk and on a phone."""
 
-import threading
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import hexveil as hv
-from hexveil.cli.studio.server import StudioServer
+from cli.serving import serving
 
 pytestmark = pytest.mark.browser
 HOSTILE = '<img src=x onerror="document.title=1">'
 
 
 @pytest.fixture
-def server(fleet):
+def server(fleet, monkeypatch, capfd):
     """Serve the folder of a fleet, and a file with hostile names."""
     pq.write_table(pa.table({HOSTILE: ["a"], "speed": [1.0]}), fleet / "odd <b>.parquet")
-    with StudioServer(fleet) as serving:
-        thread = threading.Thread(target=serving.serve_forever)
-        thread.start()
-        yield serving
-        serving.shutdown()
-        thread.join()
+    with serving(fleet, monkeypatch, capfd) as served:
+        yield served
 
 
 @pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["desk", "phone"])

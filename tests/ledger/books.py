@@ -1,12 +1,16 @@
 """Books for tests: how one is opened, what is booked in it, what stands in its tables."""
 
+import contextlib
+import hashlib
+import json
 import os
 import pwd
+import re
 import secrets
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from urllib.parse import quote
 
@@ -14,13 +18,13 @@ import numpy as np
 import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger import databases
-from hexveil.ledger import ledger as module
-from hexveil.ledger.databases import MEMORY, transaction
-from hexveil.ledger.tables import metadata
-from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, hash_losses, make_key
 
-DERIVED = ("hexveil_balances",)
+PICO = 10**12
+"""Parts of which a loss is a whole number: so many make epsilon 1."""
+GENESIS = "0" * 64
+"""The hash before the first event."""
+HASHED = ("entry", "account", "dataset", "request", "kind", "at", "body")
+"""Columns of an event that its hash covers as they are; the losses of units by their digest."""
 
 
 @dataclass
@@ -29,53 +33,61 @@ class Place:
 
     url: str
     key: str | None = None
-    options: dict = field(default_factory=dict)
 
     def open(self, dataset="buses", budget=1, **options):
         """Open the ledger of a data set."""
         return hv.Ledger(self.url, dataset=dataset, budget=budget, key=self.key, **options)
 
 
-class Memory(Place):
-    """Books in memory that share one engine, as two processes share a database."""
+@dataclass(frozen=True, repr=False)
+class UnitLosses:
+    """Losses of units as a ledger takes them, made from the description of its hashes alone."""
 
-    def __init__(self, monkeypatch):
-        super().__init__(MEMORY)
-        engine = databases.connect(MEMORY)
-        monkeypatch.setattr(module, "connect", lambda _: engine)
+    hashes: list
+    pico_epsilons: np.ndarray
+    period: np.ndarray
+    periods: tuple
+    limit: Fraction | None = None
+
+    @property
+    def largest(self):
+        """Return the largest loss, in parts."""
+        return int(self.pico_epsilons.max(initial=0))
+
+    def to_bytes(self):
+        """Return hashes, losses and numbers of periods, one after the other."""
+        numbers = self.pico_epsilons.astype("<i8").tobytes() + self.period.astype("<i4").tobytes()
+        return b"".join(self.hashes) + numbers
 
 
-def losses(book, parts, periods=None):
+def unit_hash(key, name, period=""):
+    """Return the hash of a unit under the holder's key, spelled out."""
+    text = name.encode() + b"\x1f" + period.encode()
+    return hashlib.blake2b(text, key=key.secret, digest_size=16, person=b"unit").digest()
+
+
+def losses(book, parts, periods=None, limit=None):
     """Return losses of units by name: {"a": "0.5"} in epsilon, rounded up as losses are."""
-    exact = {name: Fraction(loss) for name, loss in parts.items()}
-    made = hash_losses(
-        [name.encode() for name in exact],
-        np.array([float(loss) for loss in exact.values()]),
-        book.key,
-        max_loss=max(exact.values(), default=Fraction(1)),
-        periods=periods,
+    labels = [""] * len(parts) if periods is None else periods
+    names = tuple(sorted(set(labels))) or ("",)
+    rows = sorted(
+        (unit_hash(book.key, name, label), -(-Fraction(loss) * PICO // 1), names.index(label))
+        for (name, loss), label in zip(parts.items(), labels, strict=True)
     )
-    order = {one: int(-(-loss * PICO_EPSILON // 1)) for one, loss in zip(
-        (_hash(book, name, periods, k) for k, name in enumerate(exact)), exact.values(), strict=True
-    )}  # fmt: skip
-    whole = np.array([order[one] for one in made.hashes], dtype=np.int64)
-    return Losses(made.hashes, whole, made.period, made.periods)
+    hashes, whole, period = zip(*rows, strict=True) if rows else ((), (), ())
+    numbers = (np.array(column, dtype=np.int64) for column in (whole, period))
+    return UnitLosses(list(hashes), *numbers, names, limit)
 
 
-def _hash(book, name, periods, number):
-    label = None if periods is None else [periods[number]]
-    one = hash_losses([name.encode()], np.ones(1), book.key, max_loss=Fraction(1), periods=label)
-    return one.hashes[0]
-
-
-def spend(book, request, parts, *, privacy_unit="user", periods=None):
+def spend(book, request, parts, *, privacy_unit="user", periods=None, **options):
     """Reserve a request whose units lose so much."""
     return book.reserve(
         request,
-        losses(book, parts, periods),
+        losses(book, parts, periods, options.pop("limit", None)),
         privacy_unit=privacy_unit,
         facts={"name": request},
         plan=f"plan of {request}".encode(),
+        **options,
     )
 
 
@@ -97,19 +109,103 @@ def publish(book, request, parts, numbers=(1,), **options):
     return book.find(request).published
 
 
-def tables(book, names=DERIVED):
+def database(book):
+    """Return an engine of the tests' own for the database of a ledger."""
+    if "://" not in book.address:
+        return sa.create_engine(sa.URL.create("sqlite", database=book.address))
+    return sa.create_engine(sa.make_url(book.address).set(drivername="postgresql+psycopg"))
+
+
+def rows(book, sql, **values):
+    """Return the rows of a query."""
+    engine = database(book)
+    with engine.connect() as connection:
+        found = connection.execute(sa.text(sql), values).all()
+    engine.dispose()
+    return found
+
+
+def tables(book, names=("hexveil_balances",)):
     """Return all rows of tables, in an order of their own."""
-    with transaction(book._engine) as connection:
-        return {
-            name: sorted(map(tuple, connection.execute(sa.select(metadata.tables[name]))))
-            for name in names
-        }
+    return {name: sorted(map(tuple, rows(book, f"SELECT * FROM {name}"))) for name in names}
 
 
 def damage(book, sql, **values):
     """Change the ledger behind its back."""
-    with book._engine.begin() as connection:
+    engine = database(book)
+    with engine.begin() as connection:
         connection.execute(sa.text(sql), values)
+    engine.dispose()
+
+
+def link(previous, row):
+    """Return the hash of an event after the hash of the event before, spelled out."""
+    units = row["units"]
+    said = {name: row[name] for name in HASHED}
+    said["units"] = None if units is None else hashlib.sha256(units).hexdigest()
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+
+
+def rewrite(book, entry, **columns):
+    """Change an event and write the chain again over what stands there, as who knows its rule."""
+    stated = ", ".join(f"{name} = :{name}" for name in columns)
+    if columns:
+        damage(book, f"UPDATE hexveil_events SET {stated} WHERE entry = :row", row=entry, **columns)
+    last = GENESIS
+    for row in rows(book, "SELECT * FROM hexveil_events ORDER BY entry"):
+        last = link(last, row._mapping)
+        if last != row.chain:
+            change = "UPDATE hexveil_events SET chain = :chain WHERE entry = :row"
+            damage(book, change, chain=last, row=row.entry)
+
+
+def body_of(book, entry):
+    """Return the body of an event."""
+    ((text,),) = rows(book, "SELECT body FROM hexveil_events WHERE entry = :row", row=entry)
+    return json.loads(text)
+
+
+def json_text(body):
+    """Return a body as the ledger writes one."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":"))
+
+
+def set_clock(book, moment):
+    """Let the ledger's time go on: it is never before that of the last event."""
+    book.set_budget(book.budget)
+    ((last,),) = rows(book, "SELECT max(entry) FROM hexveil_events")
+    rewrite(book, last, at=moment)
+
+
+@contextlib.contextmanager
+def listening(name, hear, **options):
+    """Have a function called at an event of any database."""
+    sa.event.listen(sa.Engine, name, hear, **options)
+    try:
+        yield
+    finally:
+        sa.event.remove(sa.Engine, name, hear)
+
+
+@contextlib.contextmanager
+def at_commit(look):
+    """Return what a look at each transaction's connection finds just before its commit."""
+    seen = []
+    with listening("commit", lambda connection: seen.append(look(connection))):
+        yield seen
+
+
+@contextlib.contextmanager
+def hurried_server():
+    """Let a server wait for a thirtieth of the time that it is told."""
+
+    def hurry(_connection, _cursor, statement, parameters, _context, _many):
+        told = re.fullmatch(r"SET LOCAL (\w*timeout) = (\d+)", statement)
+        return f"SET LOCAL {told[1]} = {int(told[2]) // 30}" if told else statement, parameters
+
+    with listening("before_cursor_execute", hurry, retval=True):
+        yield
 
 
 class Server:
@@ -160,11 +256,11 @@ def schema(address):
     return f"{address}&options={quote(f'-csearch_path={name}', safe='')}"
 
 
-def place_of(kind, folder, monkeypatch, address=None):
-    """Return a place of a kind: memory, file or server."""
-    if kind == "memory":
-        return Memory(monkeypatch)
+def place_of(kind, folder, address=None):
+    """Return a place of a kind: file or server."""
     if kind == "file":
         return Place(f"{folder}/ledger.sqlite")
-    make_key(folder / "holder.key")
-    return Place(schema(address), key=f"{folder}/holder.key")
+    key = folder / "holder.key"
+    key.write_text(secrets.token_hex(32))
+    key.chmod(0o600)
+    return Place(schema(address), key=str(key))

@@ -1,30 +1,16 @@
 """What every ledger does, whatever database its book is in."""
 
+from dataclasses import astuple
 from datetime import UTC, datetime
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.ledger import drawing, events
-from hexveil.ledger.accounts import Spend
-from ledger.books import draw, losses, publish, spend, tables
+from ledger.books import draw, losses, publish, set_clock, spend, tables
 
 HALF, PART = Fraction(1, 2), Fraction(1, 10**12)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Return a function that sets the ledger's clock."""
-    shown = {}
-    monkeypatch.setattr(events, "datetime", SimpleNamespace(now=lambda _: shown["at"]))
-
-    def set_to(*date):
-        shown["at"] = datetime(*date, tzinfo=UTC)
-
-    return set_to
 
 
 def sound(book):
@@ -57,9 +43,7 @@ def test_exactly_the_budget_may_be_spent_and_nothing_more(place):
     assert refusal.value.exit_code == 3
     assert tables(book) == before
     assert [entry.request for entry in book.entries()] == ["a", "b"]
-    assert book.spend() == Spend(
-        Fraction(1), "lifetime", "", Fraction(1), Fraction(1), 1, 1, Fraction(0)
-    )
+    assert astuple(book.spend()) == (1, "lifetime", "", 1, 1, 1, 1, 0, 0)
 
 
 def test_a_refusal_says_requested_spent_and_left(place):
@@ -145,11 +129,10 @@ def test_results_take_the_same_room_whatever_they_are(place):
     assert sizes[0][0] == 24
 
 
-def test_the_plan_first_booked_is_kept(place, monkeypatch):
-    """Its bytes come back, of however many chunks; a booking with another plan is refused."""
-    monkeypatch.setattr(drawing, "PLAN_CHUNK_BYTES", 2**10)
+def test_the_plan_first_booked_is_kept(place):
+    """Its bytes come back, also where no value holds them all; another plan is refused."""
     book = place.open()
-    long = bytes(range(256)) * 9
+    long = bytes(2**25) + b"the end"
     given = {"privacy_unit": "user", "facts": {}}
     assert book.plan_of("r") is None
     book.reserve("r", losses(book, {"a": HALF}), plan=long, **given)
@@ -163,34 +146,42 @@ def test_the_plan_first_booked_is_kept(place, monkeypatch):
     assert sound(book)
 
 
-def test_a_window_refills_and_the_lifetime_goes_on(place, clock):
+def test_a_window_refills_and_the_lifetime_goes_on(place):
     """With a new month the budget is whole again; both numbers are told."""
-    clock(2026, 11, 30, 23, 59, 59)
     book = place.open(window="month")
+    set_clock(book, "2100-11-30T23:59:59Z")
     spend(book, "r", {"a": 1})
     with pytest.raises(hv.BudgetError, match="this month"):
         spend(book, "s", {"a": HALF})
-    clock(2026, 12, 1)
-    assert book.spend() == Spend(
-        Fraction(1), "month", "2026-12", Fraction(0), Fraction(1), 0, 0, Fraction(1)
-    )
+    set_clock(book, "2100-12-01T00:00:00Z")
+    assert astuple(book.spend()) == (1, "month", "2100-12", 0, 1, 0, 0, 1, 0)
     spend(book, "s", {"a": HALF})
     assert (book.spent, book.remaining, book.spend().lifetime) == (HALF, HALF, Fraction(3, 2))
     assert sound(book)
 
 
-def test_a_clock_set_back_refills_nothing(place, clock):
-    """Time in the ledger never goes back: the window of the last event stays open."""
-    clock(2026, 11, 20, 12)
+def test_the_window_is_that_of_the_machines_clock(place):
+    """In UTC: events and windows have its time, where no event of the ledger is later."""
+    before = datetime.now(UTC).isoformat()
     book = place.open(window="day")
     spend(book, "r", {"a": 1})
-    clock(2026, 11, 19)
-    assert book.spend().label == "2026-11-20"
+    after = datetime.now(UTC).isoformat()
+    assert before[:10] <= book.spend().label <= after[:10]
+    for event in tables(book, ("hexveil_events",))["hexveil_events"]:
+        assert before[:19] <= event[5].removesuffix("Z") <= after[:19]
+
+
+def test_a_clock_set_back_refills_nothing(place):
+    """Time in the ledger never goes back: the window of the last event stays open."""
+    book = place.open(window="day")
+    # From here on the machine's clock is far behind the ledger's.
+    set_clock(book, "2100-11-20T12:00:00Z")
+    spend(book, "r", {"a": 1})
+    assert book.spend().label == "2100-11-20"
     with pytest.raises(hv.BudgetError):
         spend(book, "s", {"a": PART})
-    clock(2026, 11, 21)
+    set_clock(book, "2100-11-21T00:00:00Z")
     spend(book, "s", {"a": 1})
-    clock(2026, 11, 20)
     with pytest.raises(hv.BudgetError):
         spend(book, "t", {"a": PART})
     assert book.spend().lifetime == 2
@@ -259,7 +250,6 @@ def test_a_repr_shows_names_alone(place):
     """Neither address, key nor spend is in the repr of a ledger."""
     book = place.open()
     assert repr(book) == "Ledger(dataset='buses', account='buses')"
-    assert repr(losses(book, {"secret": 1})) == "Losses(n_units=1)"
     assert "secret" not in repr(spend(book, "r", {"secret": 1}))
 
 
@@ -273,17 +263,15 @@ def test_absurd_budgets_do_not_wrap_around(place):
     book.set_budget("1e20")
     spend(book, "s", {"a": 4_000_000})
     assert book.spent == 4_000_000
-    with pytest.raises(hv.InputError, match="no ledger takes a loss above epsilon"):
-        spend(book, "t", {"b": 10**7})
     assert sound(book)
 
 
-def test_a_lifetime_beyond_64_bits_is_refused(place, clock):
+def test_a_lifetime_beyond_64_bits_is_refused(place):
     """What cannot be counted is not booked."""
-    clock(2026, 11, 20)
     book = place.open(budget="1e12", window="day")
+    set_clock(book, "2100-11-20T00:00:00Z")
     spend(book, "r", {"a": 4_000_000})
-    clock(2026, 11, 21)
+    set_clock(book, "2100-11-21T00:00:00Z")
     with pytest.raises(hv.InputError, match="more than a ledger counts"):
         spend(book, "s", {"a": 4_000_000})
     assert sound(book)

@@ -1,23 +1,20 @@
 """The ledger's databases: what is refused, what is durable, and what stays closed."""
 
+import itertools
 import os
 import sqlite3
 import stat
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger import databases
-from hexveil.ledger.databases import connect, transaction
-from hexveil.ledger.tables import journal
-from ledger.books import schema, spend
+from ledger.books import Place, at_commit, damage, hurried_server, place_of, schema, spend
 
 THIRD = Fraction(1, 4)
-ROW = {"entry": 7, "row": b""}
 
 
 def open_ledger(url, **options):
@@ -38,19 +35,23 @@ def test_any_file_name_is_one(tmp_path, name):
     assert open_ledger(str(tmp_path / name)).spent == THIRD
 
 
+def modes_of(folder):
+    """Return the rights of each file."""
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
 def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
     """The file, SQLite's own beside it and the key have mode 0600, whatever the umask."""
     before = os.umask(mask)
     try:
         ledger = open_ledger(tmp_path / "ledger.sqlite")
-        with transaction(ledger._engine) as connection:
-            connection.execute(sa.insert(journal).values(**ROW))
-            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        with at_commit(lambda _: modes_of(tmp_path)) as seen:
+            book(ledger)
     finally:
         os.umask(before)
     names = {f"ledger.sqlite{end}" for end in ("", "-wal", "-shm", ".key")}
-    assert modes == dict.fromkeys(names, 0o600)
+    assert seen == [dict.fromkeys(names, 0o600)]
 
 
 def test_a_relative_ledger_stays_where_it_was(tmp_path, monkeypatch):
@@ -133,13 +134,14 @@ def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, chang
 
 def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
     """Where another program keeps the file locked, the wait ends in one sentence."""
-    monkeypatch.setattr(databases, "ANSWER", 0.1)
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(hv.StorageError, match="locked"):
-        book(ledger)
+    with monkeypatch.context() as hurried:
+        hurried.setattr(time, "monotonic", itertools.count(step=20).__next__)
+        with pytest.raises(hv.StorageError, match="locked"):
+            book(ledger)
     other.execute("ROLLBACK")
     other.close()
     assert book(ledger).cost == THIRD
@@ -147,40 +149,54 @@ def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
 
 def test_every_commit_reaches_the_disk(tmp_path):
     """Transactions take the write lock at their start and are synced before they return."""
-    engine = connect(tmp_path / "ledger.sqlite")
-    with transaction(engine) as connection:
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    ledger = open_ledger(tmp_path / "ledger.sqlite")
+
+    def look(connection):
         other = sqlite3.connect(tmp_path / "ledger.sqlite", timeout=0, isolation_level=None)
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         other.close()
+        pragmas = "PRAGMA synchronous", "PRAGMA journal_mode"
+        return [connection.exec_driver_sql(one).scalar() for one in pragmas]
+
+    with at_commit(look) as seen:
+        book(ledger)
+        assert ledger.find("a").cost == THIRD
+    assert seen == [[2, "wal"]] * 2
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, level):
+def test_a_server_with_a_stricter_level_is_asked_for_ours(postgres, tmp_path, level):
     """What a transaction reads dates from after the wait for the lock, whatever the default."""
-    address = schema(postgres)
-    strict = f"{address}%20-cdefault_transaction_isolation%3D{level.replace(' ', '%5C%20')}"
-    engine = connect(strict)
-    with transaction(engine) as connection:
-        asked = "SHOW default_transaction_isolation", "SHOW transaction_isolation"
-        shown = [connection.exec_driver_sql(sql).scalar() for sql in asked]
-        assert shown[1] == "read committed"
-        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+    place = place_of("server", tmp_path, postgres)
+    strict = f"%20-cdefault_transaction_isolation%3D{level.replace(' ', '%5C%20')}"
+    ledger = Place(place.url + strict, place.key).open()
+
+    def look(connection):
+        names = "default_transaction_isolation", "transaction_isolation", "synchronous_commit"
+        return [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
+
+    with at_commit(look) as seen:
+        book(ledger)
+    assert seen == [[level, "read committed", "on"]]
 
 
-def test_a_transaction_on_a_server_holds_the_lock(postgres, monkeypatch):
+def test_a_transaction_on_a_server_holds_the_lock(postgres, tmp_path):
     """A second writer waits, and its wait ends in one sentence; other tables may be there."""
-    monkeypatch.setattr(databases, "ANSWER", 2.0)
-    engine = connect(schema(postgres))
-    with transaction(engine) as connection:
-        connection.exec_driver_sql("CREATE TABLE photos (name text)")
-    with transaction(engine):
-        inner = transaction(engine)
-        with pytest.raises(hv.StorageError, match="lock timeout"):
-            inner.__enter__()
-    assert connect(engine.url.render_as_string()).dialect.name == "postgresql"
+    place = place_of("server", tmp_path, postgres)
+    ledger = place.open()
+    damage(ledger, "CREATE TABLE photos (name text)")
+    waiting = []
+
+    def look(connection):
+        if not waiting:  # the first writer, before its commit
+            waiting.append(connection)
+            with pytest.raises(hv.StorageError, match="lock timeout"):
+                book(ledger, "b")
+
+    with at_commit(look), hurried_server():
+        book(ledger)
+    assert [one.request for one in place.open().entries()] == ["a"]
 
 
 def test_a_server_needs_the_file_of_a_key(postgres):
@@ -193,7 +209,7 @@ def test_a_server_that_is_not_there_is_a_storage_error(postgres, tmp_path):
     """The address is said without its password."""
     url = f"postgresql://me:hunter2@/postgres?host={tmp_path}"
     with pytest.raises(hv.StorageError, match="nothing was published") as error:
-        connect(url)
+        open_ledger(url, key=tmp_path / "none.key")
     assert "hunter2" not in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -202,4 +218,4 @@ def test_without_a_driver_its_extra_is_named(monkeypatch):
     """A ledger on PostgreSQL needs psycopg, and the sentence says how to have it."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(hv.InputError, match=r'needs psycopg: pip install "hexveil\[postgres\]"'):
-        connect("postgresql://host/name")
+        open_ledger("postgresql://host/name")

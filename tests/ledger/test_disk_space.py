@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.ledger import drawing
 from ledger.books import draw, spend
 
-MANY = 9_000
+MANY, MARGIN = 9_000, 2**18
+"""Whole numbers of a stage; bytes that a ledger reserves beside its rows."""
 RESULTS = {
     "zero": np.zeros(MANY, dtype=np.int64),
     "any": np.random.default_rng(3).integers(-(2**63), 2**63 - 1, MANY, dtype=np.int64),
@@ -74,36 +74,29 @@ def tried(booked, most, result):
 
 
 @pytest.mark.slow
-def test_a_stage_stops_before_its_draw_or_is_stored(booked, monkeypatch):
-    """At every limit on files, with any numbers: refused while reserved, or measured.
-
-    With a margin of one page the limits around the row are tried; the margin of the package moves
-    where it begins to fit.
-    """
-    page, row = 4096, drawing.ENTRY_BYTES * MANY
-    for margin in (drawing.MARGIN, 2 * page * 16):
-        monkeypatch.setattr(drawing, "MARGIN", margin)
-        seen = set()
-        top = 2 * row + margin + 16 * page
-        for most in {*range(8 * page, top, row // 2), *range(top - 24 * page, top, 6 * page)}:
-            found = {name: tried(booked, most, result) for name, result in RESULTS.items()}
-            states = {ended for ended, _, _ in found.values()}
-            assert len(states) == 1, most  # whatever is stored
-            (state,) = states
-            for name, (_, booking, problems) in found.items():
-                assert problems == ()
-                assert booking.state == {"refused": "reserved", "stored": "measured"}[state]
-                stored = RESULTS[name].tolist() if state == "stored" else None
-                assert list(booking.stages.get("cells", ())) == (stored or [])
-            seen |= states
-        assert seen == {"refused", "stored"}
+def test_a_stage_stops_before_its_draw_or_is_stored(booked):
+    """At every limit on files, with any numbers: refused while reserved, or measured."""
+    page, row, seen = 4096, 8 * MANY, set()
+    top = 2 * row + MARGIN + 16 * page
+    for most in {*range(8 * page, top, row // 2), *range(top - 24 * page, top, 3 * page)}:
+        found = {name: tried(booked, most, result) for name, result in RESULTS.items()}
+        states = {ended for ended, _, _ in found.values()}
+        assert len(states) == 1, most  # whatever is stored
+        (state,) = states
+        for name, (_, booking, problems) in found.items():
+            assert problems == ()
+            assert booking.state == {"refused": "reserved", "stored": "measured"}[state]
+            stored = RESULTS[name].tolist() if state == "stored" else None
+            assert list(booking.stages.get("cells", ())) == (stored or [])
+        seen |= states
+    assert seen == {"refused", "stored"}
 
 
 def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     """The booking stands, nothing was drawn; with room the stage begins."""
     book = book_of(booked)
     with monkeypatch.context() as full:
-        full.setattr(drawing.tempfile, "TemporaryFile", _full)
+        full.setattr(tempfile, "TemporaryFile", _full)
         with pytest.raises(
             hv.StorageError, match=r"no space for the result of a draw \(No space left"
         ):

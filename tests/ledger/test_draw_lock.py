@@ -33,7 +33,7 @@ def test_one_at_a_time_by_every_name_of_the_file(tmp_path):
         assert waits(book, hv.Ledger(path, dataset="d", key=tmp_path / "ledger.sqlite.key"))
 
 
-def test_one_at_a_time_on_a_server(postgres, tmp_path, monkeypatch):
+def test_one_at_a_time_on_a_server(postgres, tmp_path):
     """A second session waits for the first."""
-    book = place_of("server", tmp_path, monkeypatch, postgres).open()
+    book = place_of("server", tmp_path, postgres).open()
     assert waits(book, book)

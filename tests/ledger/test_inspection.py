@@ -1,35 +1,39 @@
 """What a book says to those who look into it, on every kind of database."""
 
-import json
+from fractions import Fraction
 
 import pytest
 
-import hexveil as hv
-from hexveil.ledger import inspection
-from hexveil.ledger.databases import connect_existing
 from ledger.books import draw, losses, publish, spend
 
 
-def test_an_overview_is_every_account(place):
+def test_an_overview_is_every_account(place, tell):
     """Each account has its data sets and what is spent, as its own ledger says."""
     buses, trams = place.open("buses"), place.open("trams", account="buses")
     ferries = place.open("ferries", budget=3, window="month")
     publish(buses, "r1", {"a": "0.5", "b": "0.25"})
     publish(trams, "r2", {"a": "0.25"})
-    found = inspection.overview(ferries._engine)
-    assert [(one.account.name, one.account.datasets) for one in found.accounts] == [
-        ("buses", ("buses", "trams")),
-        ("ferries", ("ferries",)),
+    _, found = tell("show", place.url)
+    assert [(one["account"], one["datasets"]) for one in found["accounts"]] == [
+        ("buses", ["buses", "trams"]),
+        ("ferries", ["ferries"]),
     ]
-    assert [one.spend for one in found.accounts] == [buses.spend(), ferries.spend()]
-    assert (found.head.entry, found.head.chain) == tuple(buses.verify().__dict__.values())[:2]
-    (only,) = inspection.overview(buses._engine, "trams").accounts
-    assert only.account.name == "buses"
-    with pytest.raises(hv.InputError, match="does not know 'cars'; it knows buses, ferries, trams"):
-        inspection.overview(buses._engine, "cars")
+    for one, book in zip(found["accounts"], (buses, ferries), strict=True):
+        own = book.spend()
+        told = [Fraction(one[name]) for name in ("budget", "spent", "left", "lifetime")]
+        assert told == [own.budget, own.window, own.remaining, own.lifetime]
+        assert (one["window"], one["in"]) == (own.kind, own.label or "lifetime")
+        assert (one["units"], one["exhausted"]) == (own.units, own.exhausted)
+    verdict = buses.verify()
+    assert (found["entries"], found["chain"]) == (verdict.entries, verdict.head)
+    (only,) = tell("show", place.url, "--dataset", "trams")[1]["accounts"]
+    assert only["account"] == "buses"
+    code, refusal = tell("show", place.url, "--dataset", "cars")
+    assert code == 2
+    assert "does not know 'cars'; it knows buses, ferries, trams" in refusal["error"]["message"]
 
 
-def test_releases_are_counted_by_state(place):
+def test_releases_are_counted_by_state(place, tell):
     """A request is counted once, in the state that it is in; one given back is not counted."""
     book = place.open(budget=9)
     steps = {
@@ -48,40 +52,42 @@ def test_releases_are_counted_by_state(place):
     spend(book, "stored", {"b": "0.5"})
     draw(book, "stored")
     book.complete("stored")
-    (one,) = inspection.overview(book._engine).accounts
-    assert one.releases == {
+    (one,) = tell("show", place.url)[1]["accounts"]
+    assert one["releases"] == {
         "reserved": 2, "marked": 1, "stored": 1, "committed": 1, "abandoned": 1,
     }  # fmt: skip
-    waiting = inspection.unresolved(book._engine)
-    assert [(e.request, e.kind) for e in waiting] == [
+    assert [(e["request"], e["kind"]) for e in tell("resolve", place.url)[1]] == [
         ("reserved", "reserved"), ("marked", "marked"), ("again", "reserved"),
     ]  # fmt: skip
 
 
-def test_nothing_is_made_by_looking(tmp_path):
+def test_nothing_is_made_by_looking(tmp_path, tell):
     """A book that is not there is a sentence, and stays not there."""
-    with pytest.raises(hv.InputError, match=r"there is no ledger .*l\.sqlite; hexveil ledger init"):
-        connect_existing(tmp_path / "l.sqlite")
     (tmp_path / "empty.sqlite").touch()
-    with pytest.raises(hv.InputError, match="there is no ledger"):
-        connect_existing(tmp_path / "empty.sqlite")
+    for name in ("l.sqlite", "empty.sqlite"):
+        code, said = tell("show", tmp_path / name)
+        assert (code, said["error"]["kind"]) == (2, "InputError")
+        sentence = f"there is no ledger {tmp_path / name}; hexveil ledger init makes one."
+        assert said["error"]["message"] == sentence
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
 
 
-def test_a_server_without_a_book_is_a_sentence(postgres):
+def test_a_server_without_a_book_is_a_sentence(postgres, tell):
     """No table is made in a server's database by looking for one."""
     for _ in range(2):
-        with pytest.raises(hv.InputError, match="there is no ledger postgresql://me@/") as error:
-            connect_existing(f"{postgres}&password=canary")
-        assert "canary" not in str(error.value)
+        code, said = tell("show", f"{postgres}&password=canary")
+        assert code == 2
+        assert "there is no ledger postgresql://me@/" in said["error"]["message"]
+        assert "canary" not in said["error"]["message"]
 
 
-def test_rows_of_events_have_nothing_of_single_units(plain):
+@pytest.mark.parametrize("limit", [100, 3])
+def test_rows_of_events_have_nothing_of_single_units(plain, tell, limit):
     """Odd names come back; neither units, numbers nor losses of units are in them."""
     book = plain.open('a,"b"\n=c')
     publish(book, "r", {"bus 7": "0.5"}, numbers=(4, -5))
-    rows = [inspection.event_row(one) for one in inspection.history(book._engine)]
-    assert rows[1]["dataset"] == 'a,"b"\n=c'
+    _, rows = tell("history", plain.url, "--limit", limit)
+    assert [row["entry"] for row in rows] == list(range(1, 9))[-limit:]
+    assert rows[-1]["dataset"] == 'a,"b"\n=c'
     (unit,) = losses(book, {"bus 7": "0.5"}).hashes
-    text = json.dumps(rows)
-    assert not any(one in text for one in (unit.hex(), "bus 7", "-5"))
+    assert not any(one in str(rows) for one in (unit.hex(), str(unit), "bus 7", "-5"))

@@ -47,13 +47,12 @@ def collect(writers, outcome):
 
 
 @pytest.mark.slow
-def test_the_total_of_a_race_is_exactly_the_budget(database, processes, record_property):
+def test_the_total_of_a_race_is_exactly_the_budget(place, processes, record_property):
     """Processes that open a new book and spend from it at the same moment never go over."""
     gate, outcome = processes.Barrier(WRITERS), processes.Queue()
-    place = (database.url, database.key)
     writers = [  # daemons: where one dies, the test ends without waiting for the others
         processes.Process(
-            target=workers.race, args=(*place, name, gate, outcome, TRIES), daemon=True
+            target=workers.race, args=(place, name, gate, outcome, TRIES), daemon=True
         )
         for name in range(WRITERS)
     ]
@@ -65,7 +64,7 @@ def test_the_total_of_a_race_is_exactly_the_budget(database, processes, record_p
     for writer in writers:
         writer.join()
         writer.close()
-    book = database.open()
+    book = place.open()
     assert sum(booked) == 1 / STEP
     assert (book.spent, book.remaining) == (1, 0)
     assert len(book.entries()) == 50
@@ -78,13 +77,13 @@ def test_the_total_of_a_race_is_exactly_the_budget(database, processes, record_p
 @pytest.mark.parametrize("moment", ["inside", "after"])
 @pytest.mark.parametrize("kind", ["reserved", "marked", "measured", "stored", "committed"])
 def test_a_process_killed_at_a_step_leaves_a_book_that_can_be_finished(
-    database, processes, tmp_path, kind, moment
+    place, processes, tmp_path, kind, moment
 ):
     """The chain holds, the spend is right, and one answer is ever shown, whenever it dies."""
     order = ("reserved", "marked", "measured", "stored", "committed")
     reached = order.index(kind) + (moment == "after")
-    book, shown = database.open(), tmp_path / "shown"
-    assert run(processes, workers.crash, database.url, database.key, kind, moment, shown) == -9
+    book, shown = place.open(), tmp_path / "shown"
+    assert run(processes, workers.crash, place, kind, moment, shown) == -9
     booking = book.find("r")
     assert (booking.state if booking else "") == ("", *order)[reached]
     assert book.spent == (STEP if reached else 0)

@@ -1,18 +1,23 @@
 """Damage to a book, done by SQL: each kind is found and named, and no unit is shown."""
 
-import hashlib
-import json
 import sqlite3
 
 import pytest
-import sqlalchemy as sa
 
 import hexveil as hv
-from hexveil.ledger.databases import transaction
-from hexveil.ledger.events import GENESIS_HASH, HASHED_FIELDS, canonical_json, chain_hash
-from hexveil.ledger.tables import events
-from hexveil.ledger.verification import verify
-from ledger.books import damage, draw, losses, publish, spend
+from ledger.books import (
+    GENESIS,
+    body_of,
+    damage,
+    draw,
+    json_text,
+    link,
+    losses,
+    publish,
+    rewrite,
+    rows,
+    spend,
+)
 
 
 def filled(place):
@@ -33,25 +38,18 @@ def filled(place):
     return book
 
 
-def rechain(book):
-    """Write the chain anew over what stands there, as who knows its rule can."""
-    with transaction(book._engine) as connection:
-        last = GENESIS_HASH
-        for row in connection.execute(sa.select(events).order_by(events.c.entry)).all():
-            last = chain_hash(last, row._asdict())
-            connection.execute(
-                sa.update(events).where(events.c.entry == row.entry).values(chain=last)
-            )
-
-
 def test_a_book_that_hangs_together_has_no_problem(place):
-    """Entries are counted, the head is the last hash, and nothing is found."""
+    """Entries are counted, the head is the last hash, and nothing is found.
+
+    Anyone can recompute the chain from its description: a link is the SHA-256 of the hash before
+    and the event.
+    """
     book = filled(place)
-    verdict = book.verify()
-    with transaction(book._engine) as connection:
-        head = connection.execute(sa.select(events.c.chain).where(events.c.entry == 18)).scalar()
-    assert (verdict.entries, verdict.head, verdict.problems) == (18, head, ())
-    assert verify(book._engine) == verdict
+    verdict, last = book.verify(), GENESIS
+    for row in rows(book, "SELECT * FROM hexveil_events ORDER BY entry"):
+        last = link(last, row._mapping)
+        assert row.chain == last
+    assert (verdict.entries, verdict.head, verdict.problems) == (18, last, ())
 
 
 @pytest.mark.parametrize(
@@ -141,7 +139,7 @@ def test_what_cannot_have_happened_is_found_behind_a_new_chain(plain, sql, said)
     """Who writes the chain anew cannot bring in what the ledger would have refused."""
     book = filled(plain)
     damage(book, sql)
-    rechain(book)
+    rewrite(book, 0)
     problems = book.verify().problems
     assert not any("is not what was written" in one for one in problems)
     assert any(said in one for one in problems), problems
@@ -150,17 +148,8 @@ def test_what_cannot_have_happened_is_found_behind_a_new_chain(plain, sql, said)
 def test_a_refund_is_found(plain):
     """A reservation whose losses were lowered behind a new chain does not fit the balances."""
     book = filled(plain)
-    less = losses(book, {"c": "0.5"}).to_bytes()
-    body = {"facts": {}, "cost": 5 * 10**11, "delta": "0", "periods": [""]}
-    with transaction(book._engine) as connection:
-        row = connection.execute(sa.select(events).where(events.c.entry == 14)).one()
-        body |= {name: json.loads(row.body)[name] for name in ("window", "plan")}
-        connection.execute(
-            sa.update(events)
-            .where(events.c.entry == 14)
-            .values(units=less, body=canonical_json(body))
-        )
-    rechain(book)
+    body = body_of(book, 14) | {"cost": 5 * 10**11}
+    rewrite(book, 14, units=losses(book, {"c": "0.5"}).to_bytes(), body=json_text(body))
     found = book.verify().problems
     assert all(one.startswith("Balances of 'buses'") for one in found[:2])
     assert all(one.endswith("(1 of them).") for one in found[:2])
@@ -197,17 +186,6 @@ def test_a_column_of_another_kind_is_a_problem(tmp_path, column, value):
     assert book.verify().problems
 
 
-# ---- The chain: whatever is done to events that were written, it is found ----
-
-
-def test_a_link_is_sha256_of_the_hash_before_and_the_event():
-    """Anyone can recompute the chain from its description."""
-    event = {name: name for name in HASHED_FIELDS} | {"entry": 1, "units": b"\0"}
-    said = event | {"units": hashlib.sha256(b"\0").hexdigest()}
-    text = GENESIS_HASH + "\n" + json.dumps(said, sort_keys=True, separators=(",", ":"))
-    assert chain_hash(GENESIS_HASH, event) == hashlib.sha256(text.encode()).hexdigest()
-
-
 # ---- stages: once each, each result its own ----
 
 
@@ -226,10 +204,25 @@ def test_a_stage_of_another_draw_is_found(plain, entry, changes, said):
     for stage in ("interval", "cells"):  # entries 5 to 8
         draw(book, "r", (1, 2), stage)
     assert book.verify().problems == ()
-    with transaction(book._engine) as connection:
-        place = events.c.entry == entry
-        body = json.loads(connection.execute(sa.select(events.c.body).where(place)).scalar())
-        changed = canonical_json(body | changes)
-        connection.execute(sa.update(events).where(place).values(body=changed))
-    rechain(book)
+    rewrite(book, entry, body=json_text(body_of(book, entry) | changes))
     assert [one for one in book.verify().problems if one.startswith(said)]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda _: b"x",
+        lambda units: units[:-1],
+        lambda units: units * 2,
+        lambda _: b"\0" * 28,
+        lambda _: b"\xff" * 28,
+    ],
+)
+def test_bytes_that_are_no_losses_are_found_and_refused(plain, broken):
+    """A wrong length, hashes out of order, losses of nothing and below: no booking goes on."""
+    book = plain.open()
+    spend(book, "r", {"a": "0.5"})
+    rewrite(book, 4, units=broken(losses(book, {"a": "0.5"}).to_bytes()))
+    assert "Entry 4 does not hold what an entry 'reserved' needs." in book.verify().problems
+    with pytest.raises(hv.StorageError, match="entry 4 of the ledger is damaged"):
+        spend(book, "r", {"a": "0.5"})

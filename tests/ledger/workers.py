@@ -5,18 +5,18 @@ import signal
 from fractions import Fraction
 from pathlib import Path
 
+import sqlalchemy as sa
+
 import hexveil as hv
-from hexveil.ledger import events
-from hexveil.ledger import ledger as module
-from ledger.books import Place, publish, spend
+from ledger.books import publish, spend
 
 STEP = Fraction(1, 50)
 
 
-def race(url, key, name, gate, outcome, tries):
+def race(place, name, gate, outcome, tries):
     """Spend in small steps from one budget, and say how many were booked."""
     gate.wait()
-    book = Place(url, key).open()
+    book = place.open()
     done = 0
     for number in range(tries):
         try:
@@ -32,29 +32,23 @@ def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def crash(url, key, kind, moment, shown):
+def crash(place, kind, moment, shown):
     """Publish, and be killed at a step: inside its transaction, or when it is committed."""
-    book = Place(url, key).open()
-    if moment == "inside":
-        real = events.append
+    book, begun = place.open(), []
 
-        def add(connection, step, **options):
-            made = real(connection, step, **options)
-            return die() if step == kind else made
+    def written(_connection, _cursor, statement, parameters, _context, _many):
+        values = parameters.values() if isinstance(parameters, dict) else parameters
+        if statement.startswith("INSERT INTO hexveil_events") and kind in values:
+            begun.append(kind)
+            if moment == "inside":
+                die()
 
-        events.append = add
-        publish_and_show(book, "r", 1, shown)
-    method = {
-        "reserved": "reserve", "marked": "begin_draw", "measured": "store", "stored": "complete",
-        "committed": "commit",
-    }  # fmt: skip
-    done = getattr(module.Ledger, method[kind])
+    def given_back(*_):
+        if begun:  # and committed
+            die()
 
-    def step(self, *arguments, **options):
-        done(self, *arguments, **options)
-        die()
-
-    setattr(module.Ledger, method[kind], step)
+    sa.event.listen(sa.Engine, "after_cursor_execute", written)
+    sa.event.listen(sa.pool.Pool, "checkin", given_back)
     publish_and_show(book, "r", 1, shown)
 
 

@@ -16,7 +16,7 @@ from hexveil.mechanisms.sensitivity_report import UNMETERED, LaplaceNoise, Meter
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil.mechanisms.single_cell.clipped_user_sums import LinearSum
 from hexveil.mechanisms.stage_data import PrivateSums, Scores, Values
-from scripted_noise import ScriptedNoise
+from mechanisms.scripted_noise import ScriptedNoise
 
 SUMS = PrivateSums(np.array([5, 3, 9]))
 CELL = CellProblem(np.array([3, 2, 1]), Fraction(0), Fraction(1), 10)

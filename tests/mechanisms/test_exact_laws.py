@@ -28,7 +28,7 @@ from hexveil.mechanisms.single_cell.private_ranges import (
     OptimizedQuantile,
 )
 from hexveil.model.public_metadata import ValueLattice
-from stage_laws import ExactLoss, Problem, holds
+from mechanisms.stage_laws import ExactLoss, Problem, holds
 
 CASES = [
     # mechanism, counts, span, least worst/booked

@@ -13,7 +13,7 @@ from hexveil import HexveilError
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.noise import add_gaussian, add_laplace, noisy_max
 from hexveil.mechanisms.simulated_noise import choose, law
-from permute_oracle import exact_choice
+from mechanisms.permute_oracle import exact_choice
 
 DRAWS = 20_000
 FALSE_ALARM = 1e-9

@@ -16,8 +16,8 @@ from hexveil.mechanisms.private_quantile import (
     RankCost,
 )
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from permute_oracle import exact_choice
-from stage_laws import candidate_scores
+from mechanisms.permute_oracle import exact_choice
+from mechanisms.stage_laws import candidate_scores
 
 GRID = (0, 2, 4, 6, 8)
 

@@ -18,9 +18,9 @@ from hexveil.mechanisms.stage_data import PrivateSums
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights, SuppressedPairs
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import codec
-from listed_weights import ListedWeights
+from mechanisms.listed_weights import ListedWeights
+from mechanisms.scripted_noise import ScriptedNoise
 from publishing.setting import dataset_of, plan_of
-from scripted_noise import ScriptedNoise
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))
 COUNTS = np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]])

@@ -18,7 +18,7 @@ from hexveil.mechanisms.looks.user_weights import (
 )
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights
 from hexveil.planning.optimizers.user_factors import ClippingProblem
-from stores import STORES, distributed, stored
+from model.stores import STORES, distributed, stored
 from strategies import occupancies
 
 FIGURES = (

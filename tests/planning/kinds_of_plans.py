@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
+from model.stores import distributed_dataset
 from publishing.setting import small_city
-from stores import distributed_dataset
 
 BOTH = ("mean", "variance")
 CITY = {

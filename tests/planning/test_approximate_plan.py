@@ -60,9 +60,9 @@ from hexveil.planning.optimizers.user_factors import ClippingProblem, minimize_l
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.loss_checks import ReleaseStatements
+from mechanisms.stage_laws import moves_of
 from publishing.releases import statements_of
 from publishing.setting import dataset_of
-from stage_laws import moves_of
 
 EPSILON, DELTA = Fraction(6), Fraction(1, 1000)
 PRIOR = UserMeanPrior(0.3, 0.1)

@@ -7,8 +7,8 @@ import pytest
 import hexveil as hv
 from hexveil import InputError
 from hexveil_research.papers.comp_setting import comp_setting
+from model.stores import distributed
 from planning.kinds_of_plans import planned, records_of
-from stores import distributed
 
 
 def figures(rows):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from fleets import GRID, fleet, recount
 from hexveil import Capacity
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
@@ -20,6 +19,7 @@ from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import choose, ways_out
 from hexveil.planning.feasibility.utility_test import small_map_factor
+from planning.fleets import GRID, fleet, recount
 
 RANGES = ("bounds", "private", "per-cell", "auto")
 OFFER = GridAssessment(

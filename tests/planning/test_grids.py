@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from fleets import GRID, fleet, recount
 from hexveil.base import hexagons
 from hexveil.model.cells import CellTable
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.feasibility.capacity import assess_grids
 from hexveil.planning.feasibility.grids import counted, label_levels, with_min_users
+from planning.fleets import GRID, fleet, recount
 
 
 def test_levels_are_every_choice_of_columns():

@@ -5,13 +5,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hexveil as hv
-import plan_grid
 from examples import examples
 from hexveil import theory
 from hexveil.accounting.noise_law import LAPLACE
 from hexveil.planning.optimizers.calibration import rates_within
 from hexveil.planning.optimizers.user_factors import ClippingProblem, is_infeasible
 from hexveil_research.papers.comp_setting import comp_setting
+from planning import plan_grid
 from strategies import occupancies
 
 BOTH = ("mean", "variance")

@@ -7,8 +7,8 @@ import pytest
 
 import hexveil as hv
 from examples import some
-from fleets import fleet, recount
 from hexveil import InputError
+from planning.fleets import fleet, recount
 from publishing.setting import dataset_of
 
 RNG = np.random.default_rng(12)

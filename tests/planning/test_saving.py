@@ -16,10 +16,10 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import saved_plans
 from hexveil.planning.component import goal
 from hexveil.publishing.manifest import fingerprint, request_of
+from model.stores import suppressed_where
 from planning import kinds_of_plans
 from planning.kinds_of_plans import KINDS, records_of
 from publishing.setting import dataset_of, labels, plan_of, small_city
-from stores import suppressed_where
 
 
 def planned(source, **options):

@@ -13,7 +13,7 @@ from hexveil.planning.component import goal
 from hexveil.planning.optimizers import mean_error, pair_sums
 from hexveil.planning.optimizers.mean_error import FULL_SEARCH
 from hexveil.planning.saved_plans import encode, pack_decisions
-from stores import distributed, stored
+from model.stores import distributed, stored
 
 BOUNDS, BOTH = (0, 60), ("mean", "variance")
 DELTA = {"epsilon": 2, "delta": "1e-6"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from examples import examples
 from hexveil.accounting.sensitivity import variance_sensitivity_bound
 from hexveil.planning.optimizers.user_factors import ClippingProblem
-from plan_grid import losses, shares
+from planning.plan_grid import losses, shares
 from strategies import occupancies
 
 

@@ -20,7 +20,7 @@ from hexveil.mechanisms.looks.user_weights import (
 )
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION
 from hexveil.planning.optimizers import pair_sums
-from listed_weights import ListedWeights
+from mechanisms.listed_weights import ListedWeights
 
 PRIOR = UserMeanPrior(0.3, 0.1)
 

@@ -16,11 +16,11 @@ from hexveil.mechanisms.looks.clipped_mean import GRAIN
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Sums
+from model.stores import suppressed_where
 from publishing import measuring
 from publishing.measuring import check, lattice, variances
 from publishing.measuring import variance_statistic as statistic
 from publishing.setting import dataset_of, plan_of
-from stores import suppressed_where
 
 POINTS = 4
 """Steps of the bounds: values stand on a lattice of five points."""

@@ -15,7 +15,7 @@ from hexveil.smoothing import user_mean_law
 from hexveil.smoothing.clipped_posterior import log_likelihood, model_look
 from hexveil.smoothing.mixed_noise import log_mean_density, log_noise_density, log_noise_tail
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanLaw, invert_rows
-from listed_weights import ListedWeights
+from mechanisms.listed_weights import ListedWeights
 from smoothing.clipped_cells import BOUNDS, even_design
 
 deviations = st.floats(0.5, 20.0)

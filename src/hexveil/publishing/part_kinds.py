@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.mechanisms.stage_data import Outputs
+    from hexveil.publishing.estimates.decoded_moments import Estimates
     from hexveil.publishing.memory.history import History
     from hexveil.publishing.memory.stored_day import Rows
     from hexveil.report.promise_wording import Protect
 
     Json = dict[str, Any]
     Published = tuple[pa.Table, Json, Rows | None]
-    Last = Any  # whether smoothed estimates are asked for, and earlier releases
+    Last = Any  # which estimates are asked for, and earlier releases
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class ComponentKind:
         The privacy model that it belongs to.
     publish : callable
         Returns the table of a part and its entry in the manifest, by its facts as read, its stages,
-        their outputs, whether smoothed estimates are asked for, and the earlier releases that one
+        their outputs, which estimates are asked for, and the earlier releases that one
         of a single value column remembers; and the rows of `memory.npy`, if it does. Public.
     taken : callable
         Returns the names of columns that no label may have, by a part.
@@ -80,7 +81,7 @@ class ComponentKind:
     """
 
     protect: Protect
-    publish: Callable[[Any, Any, StagedPlan, Outputs, bool, History | None], Published]
+    publish: Callable[[Any, Any, StagedPlan, Outputs, Estimates, History | None], Published]
     taken: Callable[[Any], Collection[str]]
     columns: Callable[[Json], dict[str, pa.DataType]]
     check_cells: Callable[[pa.Table, Json], Iterable[str]]
@@ -113,12 +114,12 @@ def _publish_moments(
     facts: Any,  # noqa: ANN401
     stages: StagedPlan,
     outputs: Outputs,
-    smoothing: bool,
+    estimates: Estimates,
     history: History | None,
 ) -> Published:
     with share_of_work(RELEASING, 0.0, 0.8, ESTIMATES):
         moments = decode_moments(
-            component, stages, outputs, facts, smoothing=smoothing, history=history
+            component, stages, outputs, facts, estimates=estimates, history=history
         )
     entry = moment_entry(facts, moments.plan, moments.smoothed, moments.accuracy)
     if moments.memory is None:

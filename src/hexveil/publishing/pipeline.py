@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hexveil.planning.component import PlanComponent
     from hexveil.planning.plan import Plan
     from hexveil.publishing.booking import AnyDataset, ReleasableDataset
+    from hexveil.publishing.estimates.decoded_moments import Estimates
     from hexveil.publishing.memory.history import History
 
 
@@ -121,7 +122,7 @@ def release(
     computed, nothing is drawn twice under one booking, and only what the ledger stored is shown.
     """
     book = check_arguments(dataset, plan, ledger, estimates)
-    smoothing = SMOOTHED in estimates
+    wanted: Estimates = "smoothed" if SMOOTHED in estimates else "posterior"
     draw = _find_stored(dataset, plan, book)
     if draw is None:
         plan, stages = _select_plan(dataset, plan, book)
@@ -132,12 +133,12 @@ def release(
         else:
             # An error that public facts decide must come before the booking.
             rehearsal = _Draw(plan, stages, rehearse(stages), replayed=False)
-            with share_of_work(RELEASING, 0.0, 0.2):
-                _decode(dataset, rehearsal, book, smoothing=smoothing)
-            with share_of_work(RELEASING, 0.2, 0.5, DRAWS):
+            with share_of_work(RELEASING, 0.0, 0.05):
+                _decode(dataset, rehearsal, book, estimates="none")
+            with share_of_work(RELEASING, 0.05, 0.4, DRAWS):
                 draw = _book_and_draw(dataset, plan, book)
-    with share_of_work(RELEASING, 0.5, 1.0):
-        return _decode(dataset, draw, book, smoothing=smoothing, history=history)
+    with share_of_work(RELEASING, 0.4, 1.0):
+        return _decode(dataset, draw, book, estimates=wanted, history=history)
 
 
 def preview_release(
@@ -216,7 +217,7 @@ def _decode(
     draw: _Draw,
     book: Ledger,
     *,
-    smoothing: bool = False,
+    estimates: Estimates = "posterior",
     history: History | None = None,
 ) -> Release:
     """Return the release of stored outputs; post-processing, without sums."""
@@ -231,7 +232,7 @@ def _decode(
     for facts, component, stages, outputs in parts_of_work(RELEASING, parts):
         column = facts.value
         tables[column], entries[column], memory = KINDS[component.kind].publish(
-            component, facts, stages, outputs, smoothing, history
+            component, facts, stages, outputs, estimates, history
         )
         naming, all_facts[column] = name_columns(facts.cells), facts
         own[column] = [one for one in tables[column].column_names if one not in naming]

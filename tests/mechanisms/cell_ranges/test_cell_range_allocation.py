@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cell_range_laws import AboveCentre, All, FirstRanges, allocation_of, tiny_map
 from examples import examples
 from hexveil import Occupancy
 from hexveil.base.errors import InputError
@@ -22,7 +21,14 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.smoothing.range_selection import SelectedRanges
 from hexveil.smoothing.user_mean_law import CellDesign
-from stage_laws import moves_of
+from mechanisms.cell_ranges.cell_range_laws import (
+    AboveCentre,
+    All,
+    FirstRanges,
+    allocation_of,
+    tiny_map,
+)
+from mechanisms.stage_laws import moves_of
 
 STEPS = 1000
 WEIGHT = 2**20

@@ -6,11 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.looks import ReleaseAllocation, cell_looks, pooled_means, weighted_mean
 from hexveil.mechanisms.looks.cell_looks import FirstLookStage, GradualLaplace
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
+from mechanisms.cell_ranges.cell_range_laws import All, ExactCellRangeLoss, is_sound, tiny_map
 
 FREE = {"histogram_promise": Pure(Fraction(1, 1000))}
 """Pooled choices that cost next to nothing: the loss is that of the cells."""

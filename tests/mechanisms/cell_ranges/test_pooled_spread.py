@@ -20,7 +20,7 @@ from hexveil.mechanisms.looks.pooled_means import (
 from hexveil.mechanisms.looks.weighted_mean import WeightedVotes
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from listed_weights import ListedWeights
+from mechanisms.listed_weights import ListedWeights
 
 STEPS = 40
 

@@ -36,8 +36,8 @@ from hexveil.mechanisms.sensitivity_report import Meter, noise_of_law
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.private_pairs import PrivatePairs
+from mechanisms.presence.presence_laws import EDGES, BinnedWorld, PresenceWorld
 from mechanisms.presence.test_presence_laws import BY_BIN
-from presence_laws import EDGES, BinnedWorld, PresenceWorld
 
 EPSILON, DELTA, SPAN = Fraction(2), Fraction(1, 1000), 2
 LOPSIDED = ((0, 0, 1, 0), (0, 1, 2, 1), (0, 2, 1, 2), (1, 2, 1, 2))

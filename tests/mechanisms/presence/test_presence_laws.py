@@ -22,7 +22,7 @@ from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import ONE_SHOT, MapForm, PresenceAllocation
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
-from presence_laws import EDGES, BinnedWorld, ExactPresenceLoss, PresenceWorld
+from mechanisms.presence.presence_laws import EDGES, BinnedWorld, ExactPresenceLoss, PresenceWorld
 
 EPSILON, SPAN = Fraction(2), 2
 NOBODY = ()

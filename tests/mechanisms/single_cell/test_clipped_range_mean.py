@@ -11,8 +11,8 @@ from hexveil.mechanisms.single_cell import CellProblem, study_cell
 from hexveil.mechanisms.single_cell.array_averaging import GRAIN, PseudoUserMeans, group_users
 from hexveil.mechanisms.single_cell.clipped_range_mean import FixedRange, RangeSum
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
-from scripted_noise import ScriptedNoise
-from stage_laws import every_data_set
+from mechanisms.scripted_noise import ScriptedNoise
+from mechanisms.stage_laws import every_data_set
 
 SPAN = 6
 CELLS = [((2, 2, 2), 3), ((3, 1), 3), ((2, 1, 1), 2), ((4, 2), 2), ((2, 1), 3), ((1,), 1)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
-from small_cells import VECTORS
+from accounting.small_cells import VECTORS
 
 GRAIN = 8 * 7 * 2.0**-26
 """Rounding of up to seven weights, for bounds of width 8."""

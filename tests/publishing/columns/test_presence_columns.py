@@ -17,7 +17,7 @@ from hexveil.mechanisms.distribution import CombinedStages
 from hexveil.mechanisms.presence.count_map import CountAllocation
 from hexveil.mechanisms.presence.presence_allocation import MapForm, PresenceAllocation
 from hexveil.publishing.dossier import dossier
-from presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
+from mechanisms.presence.presence_laws import ColumnWorld, ExactPresenceLoss, PresenceWorld
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
 STATISTICS = ("mean", "p50", "share<20")

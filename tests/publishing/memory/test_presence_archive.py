@@ -21,7 +21,7 @@ from hexveil.mechanisms.presence.remembered_map import RememberedMap
 from hexveil.publishing import receipt
 from hexveil.publishing.memory.stored_day import FILE, forecast_of, from_bytes
 from hexveil.publishing.verification.verify import find_problems
-from presence_laws import ExactPresenceLoss, PresenceWorld
+from mechanisms.presence.presence_laws import ExactPresenceLoss, PresenceWorld
 from publishing.memory.test_remembering_archive import (
     check_values_enter_by_releases_alone,
     component,

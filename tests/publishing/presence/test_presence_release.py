@@ -16,7 +16,7 @@ from hexveil.model.statistic_terms import fine_bins, parse_statistics
 from hexveil.planning.plan_arguments import kind_weights
 from hexveil.planning.presence.presence_plan import KINDS, divided
 from hexveil.planning.presence.presence_request import PresenceRequest
-from presence_laws import release_pairs
+from mechanisms.presence.presence_laws import release_pairs
 
 GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
 LATTICE = ValueLattice.of((0, 60), "0.1")

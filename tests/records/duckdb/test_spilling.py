@@ -15,7 +15,7 @@ from hexveil import HexveilError, Labels, Ledger, Select, StorageError, plan, re
 from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb import fast_path, refusals, spilled_pairs
 from hexveil.records.duckdb.spilled_pairs import ColumnFile, write_bins, write_pairs
-from stores import distributed_dataset
+from model.stores import distributed_dataset
 
 ROWS, USERS, ROOM = 3000, 60, 100
 

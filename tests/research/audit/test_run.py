@@ -13,8 +13,8 @@ from hexveil.mechanisms.stage_data import Outputs
 from hexveil_research.audit import run
 from hexveil_research.audit.cases import suite
 from hexveil_research.audit.run import exact_loss
+from mechanisms.stage_laws import candidate_scores
 from source_trees import DOCS
-from stage_laws import candidate_scores
 
 CASES = suite()
 LEVEL = run.level(CASES)

@@ -7,7 +7,7 @@ import pytest
 
 from hexveil.mechanisms.single_cell import CellProblem
 from hexveil_research.mechanisms.foresight import HuberDesign, huber_mean
-from stage_laws import ExactLoss, Problem
+from mechanisms.stage_laws import ExactLoss, Problem
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hexveil.smoothing.cell_groupings import RandomEffect
     from hexveil.smoothing.shrinkage import Smoothed
 
+Estimates = Literal["none", "posterior", "smoothed"]
 SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)
 """Standard deviation of a centred normal variable, as a multiple of its mean absolute value."""
 
@@ -76,7 +77,7 @@ def decode_moments(
     outputs: Outputs,
     facts: PublicMetadata,
     *,
-    smoothing: bool = False,
+    estimates: Estimates = "posterior",
     history: History | None = None,
 ) -> DecodedMoments:
     """Return the numbers of stored outputs; post-processing, without sums.
@@ -88,8 +89,9 @@ def decode_moments(
     outputs : Outputs
         Of all of its stages.
     facts : PublicMetadata
-    smoothing : bool
-        Whether to add smoothed estimates.
+    estimates : {"none", "posterior", "smoothed"}
+        Which estimates to add to the noisy numbers; "smoothed" has those of the posterior, too.
+        They take most of the time: a rehearsal before the booking needs the refusals alone.
     history : History, optional
         Earlier releases, which means with a posterior remember unless smoothed ones are added.
     """
@@ -97,8 +99,10 @@ def decode_moments(
     released = with_outputs(plan, allocation, outputs)
     values = {one.statistic: one.estimate[0] for one in allocation.decode(outputs)}
     clipping = released.allocation.clipping
-    view = allocation.view(outputs)
-    posterior = None if view is None else estimate_view(view, groupings_of(facts.cells))
+    view, smoothing, posterior = allocation.view(outputs), estimates == "smoothed", None
+    if view is not None:
+        groups = groupings_of(facts.cells)
+        posterior = None if estimates == "none" else estimate_view(view, groups)
     # Ranges of single cells borrow from the whole map already.
     is_improved = posterior is not None and facts.occupancy.n_cells > 1 and not clipping.borrows
     smoothed = {}

@@ -20,8 +20,8 @@ from hexveil.mechanisms.looks.pooled_means import HISTOGRAM, PooledChoice
 from hexveil.mechanisms.looks.weighted_mean import WeightedMean
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.smoothing.range_selection import SelectedRanges
-from listed_weights import ListedWeights
-from stage_laws import ExactLoss, Problem
+from mechanisms.listed_weights import ListedWeights
+from mechanisms.stage_laws import ExactLoss, Problem
 
 WIDE = 600
 """Integers on either side of 0 over which the law of a first number is summed."""

@@ -6,36 +6,36 @@ from itertools import chain, islice
 
 import h3
 import numpy as np
+import pyarrow as pa
 
 import hexveil as hv
-from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 
 GRID = hv.Cells(7, "1h", "Europe/Warsaw", "pooled")
 
 
 @cache
-def around_warsaw(resolution, n_cells):
-    """Return the hexagons nearest to a place, in order."""
+def counted(resolution, privacy_unit, users):
+    """Return the public facts of sums of a fleet in the hexagons nearest to a place."""
+    n_cells = int(4 ** max(resolution - 4, 0))
     centre = h3.latlng_to_cell(52.23, 21.01, resolution)
     rings = (h3.grid_ring(centre, k) for k in range(40))
     near = list(islice(chain.from_iterable(rings), n_cells))
-    return np.sort(np.array([h3.str_to_int(name) for name in near], dtype=np.uint64))
+    user = [f"bus {k}" for k in range(users)]
+    table = {
+        "hexagon": np.tile(near, users),
+        "slot": ["00:00"] * n_cells * users,
+        "user": np.repeat(user, n_cells),
+        "n": np.ones(n_cells * users, dtype=np.int64),
+        "sum": np.zeros(n_cells * users),
+    }
+    cells = replace(GRID, resolution=resolution)
+    options = {"bounds": (0, 10), "min_users": 1, "accept_single_records": True}
+    return hv.from_sums(pa.table(table), cells=cells, privacy_unit=privacy_unit, **options).public
 
 
 def fleet(resolution, privacy_unit="user", *, recount=None, users=200):
     """Return a fleet of buses that crosses 4 ** (resolution - 4) cells, 1 below that."""
-    n_cells = int(4 ** max(resolution - 4, 0))
-    dense = np.ones((users, n_cells), dtype=int)
-    table = CellTable(
-        replace(GRID, resolution=resolution),
-        hexagon=around_warsaw(resolution, n_cells),
-        slot=np.zeros(n_cells, dtype=np.int64),
-    )
-    occupancy = hv.Occupancy.from_dense(dense)
-    return PublicMetadata(
-        occupancy, table, ValueLattice.of((0, 10), "0.001"), privacy_unit, recount=recount
-    )
+    return replace(counted(resolution, privacy_unit, users), recount=recount)
 
 
 def recount(grids, unit):

@@ -178,12 +178,11 @@ def test_ranges_follow_from_the_second_day_on(published):
 
 
 def test_a_recipient_computes_the_ranges_again(published):
-    """Folders of earlier days and public facts give the forecast within each range."""
+    """Folders of earlier days and public facts give each range's forecast, and users' deviation."""
     places = folders(published)
     releases = [earlier(folder) for folder in places]
-    rows = from_bytes(
-        (places[2] / FILE).read_bytes(), len(pq.read_table(places[2] / "cells.parquet"))
-    )
+    table = pq.read_table(places[2] / "cells.parquet")
+    rows = from_bytes((places[2] / FILE).read_bytes(), len(table))
     last = releases[2].published
     users = np.exp(np.mean([np.log(one.published.user_deviation) for one in releases[:2]]))
     where = last.day, last.place, last.slot
@@ -196,6 +195,10 @@ def test_a_recipient_computes_the_ranges_again(published):
     assert inside.sum() > len(ranges) / 2
     quantum = float(Fraction(stated["bounds"]["quantum"]))
     assert middles[inside] == pytest.approx(forecast.mean[inside], abs=quantum)
+    pooled = releases[0].published.user_deviation / 0.85
+    between = np.cov(forecast.mean, fweights=table["users"].to_numpy(), bias=True)
+    expected = max(pooled**2 - between, (0.35 * pooled) ** 2)
+    assert last.user_deviation == pytest.approx(expected**0.5, rel=1e-5)
 
 
 def test_a_restored_day_has_the_same_bytes_whatever_came_later(published):

@@ -163,7 +163,13 @@ def remember_view(
         view = replace(view, spread=replace(view.spread, within=forecast.within), law=None)
     when = day_and_places(facts, history.day)
     day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
-    return remember_day(replace(day, user_deviation=user_deviation(view, facts)), facts, history)
+    if view.law is not None:
+        share = SCORE_SD if facts.lattice == SCORE_LATTICE else PRIOR_SD
+        usual = WITHIN_SHARE * share * (view.bounds[1] - view.bounds[0])
+        users = drawn_to_usual(day.user_deviation, view.law, usual, lambda law: law.deviation)
+        # As it is published: whoever reads it computes the same.
+        day = replace(day, user_deviation=float(np.float32(users)))
+    return remember_day(day, facts, history)
 
 
 def remember_day(
@@ -182,25 +188,14 @@ def remember_day(
     return pack(day, forecast, is_open), statement, estimate_day(day, forecast)
 
 
-def user_deviation(view: MeanView, facts: PublicMetadata) -> float:
-    """Return the deviation of user means within a cell, drawn to the usual one by its own error.
+def drawn_to_usual(
+    measured: float, law: PooledLaw, usual: float, deviation: Callable[[PooledLaw], float]
+) -> float:
+    """Return a deviation of user means within a cell, drawn to the usual one by its own error.
 
     What noise of the pooled histogram does to the deviation of its law is known from repeats of it.
     At a small ε the first day alone would say anything, and later days have no histogram.
     """
-    measured = sum(view.spread.within_cells(view.bounds)) / 2.0
-    if view.law is not None:
-        share = SCORE_SD if facts.lattice == SCORE_LATTICE else PRIOR_SD
-        usual = WITHIN_SHARE * share * (view.bounds[1] - view.bounds[0])
-        measured = drawn_to_usual(measured, view.law, usual, lambda law: law.deviation)
-    # As it is published: whoever reads it computes the same.
-    return float(np.float32(measured))
-
-
-def drawn_to_usual(
-    measured: float, law: PooledLaw, usual: float, deviation: Callable[[PooledLaw], float]
-) -> float:
-    """Return a deviation of user means by a noisy law, drawn to the usual one."""
     repeats = [deviation(PooledLaw(law.edges, share, law.draws)) for share in law.draws]
     away = np.log(np.array(repeats) / deviation(law))
     precision = 1.0 / max(float(np.mean(away**2)), 1e-6)

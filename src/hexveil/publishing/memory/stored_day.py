@@ -297,7 +297,7 @@ def check_memory(
 
 def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
     """Yield if the estimates are not those of forecasts and likelihoods."""
-    bounds = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
+    lower, upper = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
     is_open, is_private = _open_rows(table), stated["kind"] == "presence"
     rows, table = rows[is_open], table.filter(is_open)
     forecast = forecast_of(rows)
@@ -307,7 +307,6 @@ def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> I
         return
     if stated["kind"] == "distributions":  # see publishing/kinds/distribution_checks.py
         return
-    lower, upper = bounds
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
     remembered = estimate_day(day, forecast)
     today, low, high = (numbers_of(table, name) for name in TODAY)

@@ -55,7 +55,7 @@ def choose_half_widths(
     off = SURPRISE * deviation
     z = halves / off
     density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
-    costs += 2.0 * off**2 * ((1.0 + z * z) * ndtr(-z) - z * density)
-    best = costs.argmin(axis=0)[None]
+    missed = 2.0 * off**2 * ((1.0 + z * z) * ndtr(-z) - z * density)
+    best = (costs + missed).argmin(axis=0)[None]
     half, cost = (np.take_along_axis(table, best, 0)[0] for table in (halves, costs))
     return half, np.sqrt(cost)

@@ -362,19 +362,19 @@ MUTANTS = {
     # A scale rounded down.
     "scale of a mean rounded down": _rounded(
         "looks.clipped_mean",
-        "publishing.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further",
+        "mechanisms.test_clipped_mean:test_noise_scales_are_rounded_up_and_no_further",
     ),
     "scale of a weighted mean rounded down": _rounded(
         "looks.weighted_mean",
-        "publishing.test_weighted_mean:test_scales_are_rounded_up_and_no_further",
+        "mechanisms.test_weighted_mean:test_scales_are_rounded_up_and_no_further",
     ),
     "scale of a second moment rounded down": _rounded(
         "looks.weighted_mean",
-        "publishing.test_weighted_variance:test_scales_are_rounded_up_and_no_further",
+        "mechanisms.test_weighted_variance:test_scales_are_rounded_up_and_no_further",
     ),
     # The book.
     "booked after the draw": _law("hexveil.ledger:Ledger.reserve", after_the_draw, "joint"),
-    "begun after the draw": _stages(marked_late, MIDWAY, call=2, **PATCHED),
+    "begun after the draw": _stages(marked_late, MIDWAY, call=2),
     "journal skipped until all is drawn": _stopped(stored_at_the_end, "draw_once"),
     "a stored result drawn again": _stopped(drawn_anew, "stored"),
     "a result that is not written": _stages(
@@ -397,7 +397,7 @@ MUTANTS = {
     "the step of a variance not charged": Mutant(
         "hexveil.mechanisms.looks.clipped_variance:_steps_moved",
         one_less,
-        "publishing.test_clipped_variance:test_the_step_of_the_lattice_is_charged",
+        "mechanisms.test_clipped_variance:test_the_step_of_the_lattice_is_charged",
     ),
     # The rules of reading.
     "a value used in a rule": Mutant(

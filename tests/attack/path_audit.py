@@ -25,11 +25,13 @@ import pyarrow.parquet as pq
 
 import hexveil as hv
 from hexveil.mechanisms import noise
+from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
+from hexveil.mechanisms.sensitivity_report import UNMETERED
+from hexveil.publishing.pipeline import private_sums
 from hexveil_research.audit import loss_bound
 from hexveil_research.audit.run import FAMILY
-from publishing import measuring
-from publishing.drawing import drawn
+from mechanisms import measuring
 
 AUDITS = 40
 """Bounds that are compared with a claim, in the long form; test_path_audit.py counts them."""
@@ -74,8 +76,9 @@ class Pair:
 def handed(dataset, plan, door):
     """Release with a function in place of the door, from whole numbers and scales to numbers."""
     measuring.check(dataset, plan)
+    stages = measuring.allocation_of(plan, dataset.public.lattice)
     with patch.object(noise, "add_laplace", door):
-        drawn(dataset, plan)
+        execute(stages, private_sums(dataset), noise.VettedNoise(), MemoryJournal(), UNMETERED)
 
 
 def pair_of(left, right, plan):

@@ -28,9 +28,9 @@ from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import build_table
 from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.markup import clean
-from publishing import measuring
+from mechanisms import measuring
+from mechanisms.setting import dataset_of, manifest_of, plan_of
 from publishing.releases import statements_of
-from publishing.setting import dataset_of, manifest_of, plan_of
 
 SCRIPT = "<script>document.documentElement.dataset.pwned=1</script>"
 NASTY = (

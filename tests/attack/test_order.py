@@ -12,7 +12,7 @@ from hexveil.planning.component import goal
 from hexveil.planning.saved_plans import encode
 from hexveil.publishing.manifest import fingerprint, request_of
 from hexveil.records.duckdb import session
-from publishing import measuring
+from mechanisms import measuring
 
 
 def records():

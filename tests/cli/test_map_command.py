@@ -39,7 +39,9 @@ def answer(monkeypatch, call):
 
 def test_five_answers_make_a_map(fleet, answer):
     """Proposals are taken by an empty line; the file that is written makes the same map."""
-    said, pages = answer("map buses.parquet", "0 to 65 km/h", "Asia/Kolkata", "", "", "2", "", "y")
+    said, pages = answer(
+        "map buses.parquet", "0 to 65 km/h", "Asia/Kolkata", "", "", "2", "", "", "y"
+    )
     assert said.code == 0, said.err
     assert "vehicle bus; value speed; time time; place lat and lon" in " ".join(said.err.split())
     assert "Presence, places and times are not" in " ".join(said.err.split())
@@ -49,6 +51,8 @@ def test_five_answers_make_a_map(fleet, answer):
     assert fields["read"]["privacy_unit"] == "user"
     assert fields["plan"]["epsilon"] == 1
     assert fields["ledger"]["budget"] == 2
+    assert fields["catalogue"]["temporal"] == ["2022-01-01", "2022-01-01"]
+    assert "Records of Saturday 1 January 2022" in (fleet / "map" / "README.txt").read_text()
     assert pages == [(fleet / "map" / "report.html").resolve().as_uri()]
     assert hv.verify(fleet / "map")["dataset"]["name"] == "buses"
 
@@ -57,7 +61,7 @@ def test_five_answers_make_a_map(fleet, answer):
 def test_an_answer_that_cannot_be_is_asked_again(fleet, answer):
     """What is wrong is said, and nothing is spent where the release is not confirmed."""
     answers = ["fast", "65,0", "0,65", "Kolkata", "Asia/Kolkata", "bus", "user", "-1", "1", "2"]
-    said, pages = answer("map buses.parquet", *answers, "", "n")
+    said, pages = answer("map buses.parquet", *answers, "", "none", "n")
     assert said.code == 0
     text = " ".join(said.err.split())
     assert "nothing was spent" in text
@@ -80,9 +84,13 @@ def test_yes_guesses_nothing(fleet, refuse, okay):
     made = json.loads(okay(f"map buses.parquet --yes {GIVEN} --json").out)
     assert made["ledger"]["budget"] == "2"
     # The run file has no open question, and its ledger has the numbers.
-    again = okay("map buses.toml --yes --out again")
+    again = okay("map buses.toml --yes --out again --set catalogue.temporal=2022-01-01,2022-01-02")
     assert "at no cost" in " ".join(again.out.split())
-    assert (fleet / "again" / "report.html").exists()
+    days = "Records of Saturday 1 January to Sunday 2 January 2022"
+    said = [(fleet / name / "README.txt").read_text() for name in ("map", "again")]
+    assert [days in text for text in said] == [False, True]
+    once, twice = (hv.load(fleet / name).table["mean_noisy"] for name in ("map", "again"))
+    assert once.equals(twice)
 
 
 def test_columns_that_no_name_tells_are_asked_for(fleet, refuse):
@@ -107,3 +115,25 @@ def test_times_that_fit_two_formats_are_asked_for(fleet, refuse, last_day, named
     said = refuse(asked).err
     assert ("give --set format.time_format, too" in said) == named, said
     assert "no record has a usable time" not in said
+
+
+COMMA = ("bus;speed;lat;lon;time", "{bus};{speed};21,1{bus};72,8{bus};2026-10-05T08:00:00Z")
+POINT = ("bus,speed,lat,lon,time", "{bus},{speed},21.1{bus},72.8{bus},2026-10-05T08:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("lines", "speed", "mark"),
+    [(COMMA, "20,5", ","), (POINT, '"1,234"', None), (COMMA, "20.5", None)],
+    ids=["commas", "thousands", "both"],
+)
+def test_a_decimal_comma_is_recognised_before_the_first_question(fleet, answer, lines, speed, mark):
+    """The draft and the answers state it, unless some number has a point."""
+    head, row = lines
+    rows = [row.format(bus=bus, speed=speed) for bus in range(12)]
+    (fleet / "feed.csv").write_text("\n".join([head, *rows]))
+    draft, _ = answer("inspect feed.csv --init")
+    assert tomllib.loads(draft.out).get("format", {}).get("decimal") == mark
+    said, _ = answer("map feed.csv")
+    before = " ".join(said.err.partition("Why")[0].split())
+    assert before.startswith("Recognised")
+    assert ("numbers with a decimal comma" in before) == (mark is not None)

@@ -36,6 +36,13 @@ def test_json(here, call):
     assert said["warning"] is None
 
 
+def test_advice_is_a_line_of_the_command_and_no_warning_of_python(here, okay, recwarn):
+    """A grid that is too fine is said once, in words."""
+    said = okay("plan run.toml --epsilon 0.01")
+    assert (said.out + said.err).count("too fine") == 1
+    assert [str(one.message) for one in recwarn if "too fine" in str(one.message)] == []
+
+
 def test_a_plan_needs_a_price(here, refuse):
     """Without epsilon it is asked for."""
     (here / "run.toml").write_text((here / "run.toml").read_text().replace("epsilon = 1", ""))

@@ -52,7 +52,7 @@ def here(tmp_path, monkeypatch):
 def test_a_release_from_start_to_end(here, call, okay):
     """Plan, dry run, release, verification, dossier, the ledger: each says which promise it is."""
     planned = okay("plan run.toml")
-    assert "had one user not been in the records at all" in " ".join(planned.out.split())
+    assert "had one vehicle not been in the records at all" in " ".join(planned.out.split())
     dry = call("release run.toml --dry-run")
     assert "nothing was read, booked, drawn or written" in dry.out
     assert not (here / "ledger.sqlite").exists()

@@ -175,6 +175,8 @@ def test_a_dry_run_says_price_and_end(daily, call, okay):
     said = okay("publish run.toml --date", DAYS[0], "--dry-run")
     words = " ".join(said.out.split())
     assert "at that cost per day the budget ends after 2 days" in words
+    assert "Expected error: " in words
+    assert " on average, " in words
     assert not (daily / "ledger.sqlite").exists()
     assert not (daily / "maps").exists()
     other = call("publish run.toml --date", DAYS[0], "--dry-run --set read.privacy_unit=user-day")

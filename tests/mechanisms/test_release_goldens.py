@@ -20,7 +20,7 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import codec
 from mechanisms.listed_weights import ListedWeights
 from mechanisms.scripted_noise import ScriptedNoise
-from publishing.setting import dataset_of, plan_of
+from mechanisms.setting import dataset_of, plan_of
 
 GOLDENS = json.loads(Path(__file__).with_name("release_goldens.json").read_text("utf-8"))
 COUNTS = np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]])

@@ -15,7 +15,7 @@ from hexveil.mechanisms.looks.weighted_ranges import WeightedStages
 from hexveil.planning import codec, saved_plans  # noqa: F401  it knows all kinds
 from hexveil.planning.saved_plans import decode, encode
 from mechanisms.listed_weights import ListedWeights
-from publishing.setting import dataset_of
+from mechanisms.setting import dataset_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 import core_types
 import hexveil as hv
-from publishing.setting import dataset_of, labels
+from planning.sums import sums_of
 
 BOTH = ("mean", "variance")
 GOALS = {
@@ -42,7 +42,7 @@ def dataset(source):
     counts[np.arange(users), draw.integers(0, cells, users)] += 1
     number = hv.Occupancy.from_dense(counts).n
     value = draw.integers(0, 61, number.size)
-    return dataset_of(counts, number * value, number * value**2, cells=labels(cells))
+    return sums_of(counts, number * value, number * value**2)
 
 
 def made(source, goal):

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 import hexveil as hv
 from model.stores import distributed_dataset
-from publishing.setting import small_city
+from planning.sums import small_city
 
 BOTH = ("mean", "variance")
 CITY = {

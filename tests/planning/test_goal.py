@@ -1,31 +1,42 @@
-"""The goal of a plan: what was asked, and nothing that a solver found."""
+"""The goal of a plan, as its request: what was asked, and nothing that a solver found."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.planning.component import goal, mechanism_text
-from hexveil.planning.saved_plans import decode, encode
 from planning.kinds_of_plans import records_of
+from planning.sums import sums_of
 
 COUNTS = [[2, 1], [1, 1], [1, 3]]
-ASKED = {"bounds": (0, 10), "epsilon": 1, "advise": False}
+ASKED = {"epsilon": 1, "advise": False}
 
 
-def planned(**options):
-    """Return a plan of a small occupancy."""
-    return hv.plan(hv.Occupancy.from_dense(options.pop("counts", COUNTS)), **ASKED | options)
+def released(data, plan, book=None):
+    """Return the release of a plan, in an account of its own or in one that is given."""
+    book = book or hv.Ledger("memory://", dataset="buses", budget=1000)
+    return hv.release(data, plan, ledger=book, accept_noise=True)
 
 
-def test_equal_goals_are_equal_text():
-    """However its numbers were written, the same goal is the same text."""
-    one = goal(planned())
-    assert goal(planned(epsilon="1.0")) == goal(planned(epsilon=Fraction(1))) == one
-    assert goal(planned(bounds=("0", 10.0))) == one
-    assert goal(planned(mechanism=None)) == one
+def planned(counts=COUNTS, **options):
+    """Return a small data set, and a plan of it."""
+    data = sums_of(counts, bounds=(0, 10))
+    return data, hv.plan(data, **ASKED | options)
+
+
+def request(**options):
+    """Return the digest of the request of a small data set."""
+    return released(*planned(**options)).manifest["request"]
+
+
+def test_equal_goals_are_one_request():
+    """However its numbers were written, the same goal is the same request."""
+    one = request()
+    assert request(epsilon="1.0") == request(epsilon=Fraction(1)) == one
+    assert request(bounds=("0", 10.0)) == request(bounds=(0, 10))
+    assert request(mechanism=None) == one
 
 
 @pytest.mark.parametrize(
@@ -33,10 +44,11 @@ def test_equal_goals_are_equal_text():
     [
         {"epsilon": 2},
         {"epsilon": None, "target_error": "10%"},
-        {"bounds": (-5, 16)},
+        {"bounds": (2, 8)},
         {"statistics": ("mean", "variance")},
         {"statistics": ("variance",)},
         {"method": "per-cell"},
+        {"method": "per-cell", "mechanism": "Baseline"},
         {"method": "equal-split"},
         {"objective": "max"},
         {"clipping_range": "private"},
@@ -50,55 +62,43 @@ def test_equal_goals_are_equal_text():
 )
 def test_every_option_is_part_of_the_goal(options):
     """Another option, bound, count or edition is another goal."""
-    assert goal(planned(**options)) != goal(planned())
+    assert request(**options) != request()
 
 
-def test_targets_of_each_statistic_are_told_apart():
-    """Equal targets for other statistics are other goals."""
-    asked = [
-        {"mean": 2, "variance": 3},
-        {"mean": 3, "variance": 2},
-    ]
+def test_targets_of_each_statistic_and_fields_of_a_mechanism_are_told_apart():
+    """Equal targets for other statistics, and other settings of one mechanism, are other goals."""
     both = {"epsilon": None, "statistics": ("mean", "variance")}
-    goals = {str(goal(planned(target_error=one, **both))) for one in asked}
-    assert len(goals) == 2
+    asked = [
+        *(both | {"target_error": {"mean": a, "variance": 5 - a}} for a in (2, 3)),
+        *({"method": "per-cell", "mechanism": f"Levy(gamma={gamma})"} for gamma in ("0.5", 1)),
+    ]
+    assert len({request(**one) for one in asked}) == 4
 
 
 def test_the_goal_has_no_number_of_a_solver():
-    """Other noise, factors or thresholds, and another prior, leave the goal as it was."""
-    plan = planned()
+    """Other noise or factors, and another prior, are the request that was drawn."""
+    book = hv.Ledger("memory://", dataset="buses", budget=1)
+    data, plan = planned()
+    released(data, plan, book)
     rows = replace(
         plan.allocation,
         noise_scale_records=np.nextafter(plan.allocation.noise_scale_records, 9),
         contribution_factor=np.ones(3),
     )
-    assert goal(plan.changed(allocation=rows)) == goal(plan)
-    assert goal(planned(baseline_error=2)) == goal(plan)
-
-
-def test_fields_of_a_mechanism_are_part_of_it():
-    """Two of one name and other settings are told apart; the name alone is the usual text."""
-
-    @dataclass(frozen=True)
-    class Half:
-        share: Fraction
-        name: str = "Half"
-
-    assert mechanism_text(Half(Fraction(1, 2))) != mechanism_text(Half(Fraction(1, 3)))
-    assert mechanism_text(hv.mechanisms.Baseline()) != mechanism_text(
-        hv.mechanisms.OptimalClipping()
-    )
+    assert released(data, plan.changed(allocation=rows), book).replayed
+    assert released(*planned(baseline_error=2), book).replayed
 
 
 def test_targets_that_predictions_meet_are_the_request_and_not_the_epsilon_found():
     """The ε of a search may differ in a late digit; the plan booked first is then the plan."""
-    records = records_of("ranks")
+    records, book = records_of("ranks"), hv.Ledger("memory://", dataset="buses", budget=1000)
     asked = {"statistics": ("p50",), "estimator": "ranks", "advise": False}
     plan = hv.plan(records, target_error="10%", **asked)
+    first = released(records, plan, book)
     elsewhere = hv.plan(records, epsilon=plan.requested_epsilon + Fraction(1, 100), **asked)
     elsewhere = elsewhere.changed(target_errors=plan.target_errors)
-    assert goal(elsewhere) == goal(plan) == goal(hv.plan(records, target_error=8, **asked))
-    booked = decode(encode(plan), elsewhere)
-    assert booked.requested_epsilon == plan.requested_epsilon < elsewhere.requested_epsilon
-    assert goal(hv.plan(records, target_error=9, **asked)) != goal(plan)
-    assert goal(hv.plan(records, epsilon=plan.requested_epsilon, **asked)) != goal(plan)
+    for one in (elsewhere, hv.plan(records, target_error=8, **asked)):
+        again = released(records, one, book)
+        assert (again.replayed, again.manifest) == (True, first.manifest)
+    for other in ({"target_error": 9}, {"epsilon": plan.requested_epsilon}):
+        assert not released(records, hv.plan(records, **other, **asked), book).replayed

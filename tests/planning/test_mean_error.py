@@ -5,12 +5,6 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.planning.optimizers.mean_error import error_and_slope, objective_weights
-from hexveil.planning.optimizers.mean_error_bound import (
-    mean_error_lower_bound,
-)
-from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil_research.papers.comp_setting import comp_setting
 from strategies import occupancies
 
@@ -77,47 +71,6 @@ def test_no_kept_shares_and_noise_beat_the_bound(dense, epsilon):
         if statistics == ("mean",):  # good plans are found, and the bound is of use
             assert plan.expected_error <= errors.min() * 1.1
             assert plan.gap <= 0.25
-
-
-@pytest.mark.parametrize("dense", TINY)
-def test_any_multipliers_give_a_bound(dense):
-    """Wherever the search for multipliers begins, no bound is above a plan's error."""
-    plan = planned(dense, epsilon=6)
-    occupancy, draw = plan.occupancy, np.random.default_rng(3)
-    weights = objective_weights(plan.request, plan.span, plan.occupancy)
-    for _ in range(8):
-        rates = np.exp(draw.normal(1, 1, occupancy.n_cells)) * [[1.0], [0.0]]
-        factor = draw.random(occupancy.n_users)
-        bound = mean_error_lower_bound(ClippingProblem(occupancy), weights, 6.0, rates, factor)
-        assert bound <= plan.expected_error
-
-
-@examples(60)
-@given(
-    occupancies(),
-    st.floats(0.1, 20),
-    st.integers(0, 2**32 - 1),
-    st.sampled_from([LAPLACE, GAUSSIAN]),
-)
-def test_slope_is_that_of_the_error(occupancy, loss, seed, law):
-    """The slope that the search follows agrees with differences of the error."""
-    problem, draw = ClippingProblem(occupancy, law=law), np.random.default_rng(seed)
-    cells = occupancy.n_cells
-    weights = np.repeat([[1.0], [4.0]], cells, axis=1)
-    rates = np.exp(draw.normal(1, 1, 2 * cells))
-    _, slopes = error_and_slope(problem, weights, loss, rates.reshape(2, -1))
-    slope = slopes.ravel()
-
-    def error(at):
-        return error_and_slope(problem, weights, loss, at.reshape(2, -1))[0]
-
-    for i in range(2 * cells):
-        step = np.zeros(2 * cells)
-        step[i] = rates[i] * 1e-5
-        ahead = (error(rates + step) - error(rates)) / step[i]
-        behind = (error(rates) - error(rates - step)) / step[i]
-        if abs(ahead - behind) < 1e-3 * (abs(ahead) + abs(behind)):  # else a kink lies between
-            assert slope[i] == pytest.approx((ahead + behind) / 2, rel=5e-3, abs=1e-6)
 
 
 @pytest.mark.slow

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 import hexveil as hv
 from examples import examples
-from hexveil import Labels
-from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil_research.papers.comp_setting import SPAN, comp_setting
+from planning.sums import sums_of
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
@@ -85,10 +83,8 @@ def test_targets_are_met_in_whole_quanta(quantum, objective):
     draw = np.random.default_rng(1)
     dense = draw.integers(1, 30, (60, 4))
     dense[5:9] *= 20
-    occupancy = hv.Occupancy.from_dense(dense)
-    table = CellTable(Labels("cell"), labels={"cell": tuple("abcd")})
-    facts = PublicMetadata(occupancy, table, ValueLattice.of((0, 10), quantum))
-    plan = hv.plan(facts, target_error=3, objective=objective, advise=False)
+    data = sums_of(dense, bounds=(0, 10), quantum=quantum)
+    plan = hv.plan(data, target_error=3, objective=objective, advise=False)
     worst = plan.worst_case_error if objective == "max" else plan.expected_error
     assert worst <= 3
     assert (plan.allocation.contribution_factor < 1).any()

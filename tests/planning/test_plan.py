@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from planning.sums import sums_of
 from strategies import occupancies
 
 METHODS = st.sampled_from(["per-cell", "equal-split"])
@@ -46,6 +47,14 @@ def test_cells_equal_the_mechanism_alone(occupancy, mechanism):
         assert plan.primary_statistic.bound95[cell] == pytest.approx(alone.bound95)
 
 
+@pytest.mark.parametrize("method", ["per-cell", "equal-split"])
+def test_counting_cells_claims_the_loss_of_a_cell_for_each_of_the_most(method):
+    """Of a user in three cells three times a cell's, though another is in one alone."""
+    crowd = hv.Occupancy.from_dense([[2, 1, 3]] * 20 + [[1, 0, 0]] * 20)
+    plan = planned(crowd, method=method, epsilon=9)
+    assert plan.l0_epsilon == 3 * plan.cell_epsilon
+
+
 @given(occupancies(), st.sampled_from([0.1, 0.5, 1, 2]))
 def test_equal_split_is_never_better(occupancy, epsilon):
     """Accounting per user never has a larger error than counting cells."""
@@ -69,13 +78,9 @@ def test_plan_reads_no_value():
             pytest.fail("a plan looked at private sums")
 
     facts = hv.plan(occupancy, bounds=(0, 1), epsilon=9, advise=False)
-    from hexveil.model.cells import CellTable, Labels  # noqa: PLC0415
-    from hexveil.model.public_metadata import PublicMetadata, ValueLattice  # noqa: PLC0415
-
-    table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
-    public = PublicMetadata(occupancy, table, ValueLattice.of((0, 1), "0.1"))
+    public = sums_of([[2, 1], [1, 1]], bounds=(0, 1), quantum="0.1").public
     plan = hv.plan(Poisoned(public), epsilon=9, advise=False)
-    assert plan.names == ("a", "b")
+    assert plan.names == ("cell 000", "cell 001")
     assert np.array_equal(plan.allocation.noise_scale_records, facts.allocation.noise_scale_records)
 
 

@@ -8,8 +8,8 @@ import pytest
 import hexveil as hv
 from examples import some
 from hexveil import InputError
-from planning.fleets import fleet, recount
-from publishing.setting import dataset_of
+from planning.sums import sums_of
+from planning.warsaw import fleet
 
 RNG = np.random.default_rng(12)
 COUNTS = {
@@ -28,7 +28,7 @@ def planned(occupancy, clipping_range, epsilon=1, **options):
 
 def auto(crowd, epsilon):
     """Return a plan that chooses its clipping_range, which needs the bounds of records."""
-    facts = dataset_of(COUNTS[crowd]).public
+    facts = sums_of(COUNTS[crowd]).public
     return hv.plan(facts, epsilon=epsilon, clipping_range="auto", advise=False)
 
 
@@ -56,7 +56,7 @@ def test_the_noise_uses_up_what_was_asked(clipping_range, epsilon):
 )
 def test_auto_takes_ranges_by_users_times_epsilon(epsilon, kinds, delta):
     """Of a map from 25, of a cell from 25 to 1000; cells have ranges of their own for means."""
-    facts = dataset_of(COUNTS["many"]).public
+    facts = sums_of(COUNTS["many"]).public
     for statistics, kind in zip((("mean",), ("mean", "sd")), kinds, strict=True):
         options = {"epsilon": epsilon, "delta": delta, "statistics": statistics, "advise": False}
         chosen, named = (hv.plan(facts, clipping_range=name, **options) for name in ("auto", kind))
@@ -83,4 +83,4 @@ def test_a_prior_that_is_no_size_is_refused(prior, said):
     with pytest.raises(InputError, match=said):
         planned(FEW, "bounds", baseline_error=prior)
     with pytest.raises(InputError, match=said):
-        hv.capacity(fleet(6, recount=recount), epsilon=1, baseline_error=prior)
+        hv.capacity(fleet(6), epsilon=1, baseline_error=prior)

@@ -2,14 +2,12 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil import Labels
-from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.request import statistics, targets_of
+from planning.sums import sums_of
 
 BOTH = {"statistics": ("mean", "variance")}
 PRIVATE = {"epsilon": 1, "clipping_range": "private"}
-OCCUPANCY = hv.Occupancy.from_dense([[2, 1], [1, 1], [1, 3]])
+COUNTS = [[2, 1], [1, 1], [1, 3]]
+OCCUPANCY = hv.Occupancy.from_dense(COUNTS)
 
 
 def planned(**options):
@@ -100,17 +98,22 @@ def test_bad_occupancies_are_named(dense, message):
 
 def test_targets_in_any_form_are_the_same():
     """Numbers, percentages and mappings of a target are read alike."""
-    for asked in ("10%", {"mean": "10%"}, 2):
-        assert targets_of(asked, ("mean",), 20.0) == {"mean": 2.0}
-    found = targets_of({"mean": 1, "variance": "10%"}, BOTH["statistics"], 20.0)
-    assert found == {"mean": 1.0, "variance": 40.0}
+    one, *others = (
+        planned(bounds=(0, 20), target_error=asked).to_json()
+        for asked in ("10%", {"mean": "10%"}, 2)
+    )
+    assert others == [one, one]
+    assert planned(bounds=(0, 20), target_error=1.99).to_json() != one
+    asked = {"mean": 1, "variance": "10%"}, {"mean": 1, "variance": 40}
+    both = [planned(bounds=(0, 20), target_error=one, **BOTH).to_json() for one in asked]
+    assert both[0] == both[1]
 
 
 def test_statistics_come_in_one_order():
     """However they are asked for, statistics come as mean, variance, sd, each once."""
-    assert statistics(None) == ("mean",)
-    assert statistics("sd") == ("sd",)
-    assert statistics(("sd", "mean")) == ("mean", "sd")
+    for asked, found in ((None, "mean"), ("sd", "sd"), (("sd", "mean"), ("mean", "sd"))):
+        plan = planned(epsilon=3, statistics=asked)
+        assert plan.statistics == (found if isinstance(found, tuple) else (found,))
 
 
 def test_a_deviation_costs_what_its_variance_costs():
@@ -124,8 +127,7 @@ def test_a_deviation_costs_what_its_variance_costs():
 
 def test_bounds_of_records_are_checked():
     """Bounds must lie within those of the records, on their lattice."""
-    table = CellTable(Labels("cell"), labels={"cell": ("a", "b")})
-    facts = PublicMetadata(OCCUPANCY, table, ValueLattice.of((0, 10), "0.5"))
+    facts = sums_of(COUNTS, bounds=(0, 10), quantum="0.5")
     for bounds, message in (
         ((0, 12), "within the bounds"),
         ((0, "7.3"), "multiple of the quantum"),

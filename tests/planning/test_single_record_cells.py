@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.accounting.error_model import MAX_CONSTANT_ERROR
 
 COUNTS = np.vstack([np.tile([4, 0], (40, 1)), [[0, 1]]])
 """A cell of forty users, and a cell of one record."""
@@ -56,5 +55,5 @@ def test_a_known_variance_leaves_the_joint_curve_of_the_largest_error_as_it_is(s
         assert both == pytest.approx(alone, rel=1e-6)
     else:
         alone = curve(COUNTS, ("mean",), method="joint", objective="max")
-        constant = MAX_CONSTANT_ERROR["mean"]  # errors of both are shares of a constant's
-        assert both == pytest.approx(alone / constant, rel=1e-6)
+        # Errors of both are shares of a constant's, which is half of the bounds' width.
+        assert both == pytest.approx(alone / 0.5, rel=1e-6)

@@ -1,13 +1,9 @@
 """A ledger with room, and a small city."""
 
-from functools import partial
-
-import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.publishing import pipeline
+from publishing import noise_library
 from publishing.setting import small_city
 
 
@@ -24,7 +20,15 @@ def city():
 
 
 @pytest.fixture
-def seeded_noise(monkeypatch):
+def draws():
+    """Watch the noise library; every draw is noted by its kind and size, nothing is changed."""
+    calls = []
+    with noise_library.watched(calls):
+        yield calls
+
+
+@pytest.fixture
+def seeded_noise():
     """Let releases draw the same numbers in every run, for tests that compare them with others."""
-    generator = np.random.default_rng(5)
-    monkeypatch.setattr(pipeline, "VettedNoise", partial(SimulatedNoise, generator, 1))
+    with noise_library.seeded(5):
+        yield

@@ -1,6 +1,9 @@
-"""Small releases of every kind of plan, as folders, and what forges them."""
+"""Small releases of every kind of plan, as folders, what forges them, and what is found."""
 
+import contextlib
 import copy
+import hashlib
+import io
 import json
 import shutil
 from dataclasses import replace
@@ -8,17 +11,9 @@ from functools import cache
 
 import h3
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 import hexveil as hv
-from hexveil.base import arrow_tables
-from hexveil.publishing import receipt
-from hexveil.publishing.components import statements
-from hexveil.publishing.estimates import places
-from hexveil.publishing.folder import round_to_intervals
-from hexveil.publishing.manifest import as_current
-from hexveil.publishing.verification import verify
+from hexveil.cli import main
 
 PLANS = {
     "means": {"epsilon": 2, "clipping_range": "bounds"},
@@ -81,10 +76,23 @@ def release_of(folder, plan, *, mapped=False, smoothed=False):
     return hv.release(dataset, made, ledger=book, estimates=estimates, accept_noise=True)
 
 
+def digest_of(path):
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def seal(place):
     """Write the receipt anew, as a forger would who has no ledger."""
-    (place / receipt.NAME).unlink()
-    receipt.write(place, whole_of(place))
+    (place / "receipt.json").unlink()
+    whole = whole_of(place)
+    content = {
+        "receipt_version": 1,
+        "dataset": whole["dataset"]["name"],
+        "request": whole["request"],
+        "ledger": whole["ledger"],
+        "files": {path.name: digest_of(path) for path in sorted(place.iterdir())},
+    }
+    (place / "receipt.json").write_text(json.dumps(content), "utf-8")
 
 
 def whole_of(place):
@@ -99,7 +107,9 @@ def said(place):
 
 def statements_of(release):
     """Return the statements of a release, or of a manifest, of one value column."""
-    (own,) = statements(getattr(release, "manifest", release)).values()
+    if not isinstance(release, hv.Release):
+        release = hv.Release(pa.table({}), release, 0, replayed=True)
+    (own,) = release.statements.values()
     return own
 
 
@@ -108,11 +118,28 @@ def restated(release, **sections):
     return replace(release, manifest=edited(release.manifest, lambda own: own.update(sections)))
 
 
+SHARED = (
+    "schema_version", "software", "grid", "title", "subtitle", "catalogue", "columns_together",
+    "request", "ledger",
+)  # fmt: skip
+"""Statements of a manifest that are not those of a value column."""
+
+
 def edited(manifest, change):
     """Return a manifest of one value column with its statements changed, wherever they stand."""
     own = copy.deepcopy(statements_of(manifest))
     change(own)
-    return as_current(own)
+    own.pop("model", None)
+    shared = {key: own.pop(key) for key in SHARED if key in own}
+    guarantee, dataset = own.pop("guarantee"), own.pop("dataset")
+    spent = {key: guarantee[key] for key in guarantee if key.startswith("epsilon_")}
+    if "l0_epsilon" in guarantee:
+        spent["l0_epsilon"] = guarantee.pop("l0_epsilon")
+    if "losses" in own:
+        shared["losses"] = own["losses"]
+    name = {"name": dataset.pop("name")}
+    component = own | spent | {"dataset": dataset}
+    return shared | {"guarantee": guarantee, "dataset": name, "components": [component]}
 
 
 def forge_json(name, change):
@@ -143,18 +170,24 @@ def problems_after(forge, folder, copy):
     """Return the problems that verification finds in a copy of a folder that was forged."""
     shutil.copytree(folder, copy)
     forge(copy)
-    return verify.find_problems(copy)
+    return problems_of(copy)
 
 
-def forge_table(place, column, change):
-    """Change a column in all three tables and seal the folder."""
-    table = pq.read_table(place / "cells.parquet")
-    at = table.column_names.index(column)
-    made = pa.array(change(table[column].to_pylist()), table.schema.field(column).type)
-    table = table.set_column(at, table.schema.field(column), made)
-    pq.write_table(table, place / "cells.parquet")
-    plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
-    arrow_tables.write_csv(round_to_intervals(plain), place / "cells.csv")
-    if (place / "cells.geojson").exists():
-        (place / "cells.geojson").write_bytes(places.geojson(round_to_intervals(plain)))
-    seal(place)
+def problems_of(folder, **key):
+    """Return the problems that `hexveil verify` finds in a release or an archive."""
+    return tuple(verdict_of(folder, **key)["problems"])
+
+
+def verdict_of(folder, *, key=None):
+    """Return what `hexveil verify` says of a release or an archive; InputError if it refuses."""
+    return json.loads(called("verify", folder, "--json", *(("--key", key) if key else ())))
+
+
+def called(*words):
+    """Return what a command prints; InputError with its words if it only refuses."""
+    said, refused = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(refused):
+        code = main([str(word) for word in words])
+    if code and not said.getvalue():
+        raise hv.InputError(" ".join(refused.getvalue().split()))
+    return said.getvalue()

@@ -1,5 +1,6 @@
-"""Tiny data sets with chosen sums, and plans with chosen rows."""
+"""Tiny data sets with chosen sums, as a table that another system made."""
 
+from datetime import date, timedelta
 from fractions import Fraction
 
 import h3
@@ -7,118 +8,75 @@ import numpy as np
 import pyarrow as pa
 
 import hexveil as hv
-from hexveil import Dataset, Plan
-from hexveil.mechanisms.looks.bounds import WithinBounds
-from hexveil.model.cells import CellTable
-from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.planning.allocation import PlanAllocation
-from hexveil.planning.moment_component import MomentComponent
-from hexveil.planning.request import Request
-from hexveil.publishing.components import statements, statements_of_whole
-from hexveil.publishing.kinds.value_manifest import moment_entry
-from hexveil.publishing.manifest import build_manifest
-from hexveil.publishing.readme import render_readme
-from hexveil.records.dataset import Sums
-from hexveil.records.units import Units
 
-SLOT = 1_700_000_000 // 3600 * 3600
+SLOT = "2023-11-15T03:00"
+MONDAY = date(2023, 11, 13)
+APART = {"user-day": timedelta(days=1), "user-week": timedelta(weeks=1)}
 
 
 def labels(n_cells):
-    """Return cells named by a route."""
-    return CellTable(
-        hv.Labels("route"), labels={"route": tuple(f"line/{g}" for g in range(n_cells))}
-    )
+    """Return cells named by a route, as a grid and its columns."""
+    return hv.Labels("route"), {"route": [f"line/{g:02}" for g in range(n_cells)]}
 
 
 def hexagons(n_cells):
     """Return hexagons of one place and its neighbours, in one hour of Kolkata."""
     disk = sorted(h3.grid_disk(h3.latlng_to_cell(21.2, 72.8, 7), 3))[:n_cells]
-    return CellTable(
-        hv.Cells(7, "1h", "Asia/Kolkata"),
-        hexagon=np.array([h3.str_to_int(name) for name in disk], dtype=np.uint64),
-        slot=np.full(n_cells, SLOT, dtype=np.int64),
-    )
+    return hv.Cells(7, "1h", "Asia/Kolkata"), {"hexagon": disk, "slot": [SLOT] * n_cells}
 
 
-def units_of(n_units, privacy_unit="user"):
-    """Return buses, each of its own; the days of user-days follow one another."""
-    users = pa.array([f"bus {k}" for k in range(n_units)])
-    return Units(users, None if privacy_unit == "user" else 7 * np.arange(n_units) + 4)
+def unit_ids(n_units, privacy_unit="user"):
+    """Return ids of buses, each of its own; of days or weeks one after the other."""
+    names = [f"bus {k:04}" for k in range(n_units)]
+    if privacy_unit == "user":
+        return names
+    return [f"{name} {MONDAY + k * APART[privacy_unit]}" for k, name in enumerate(names)]
 
 
-def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
-    """Return a data set of given counts (users down, cells across) and sums of each pair."""
-    occupancy = hv.Occupancy.from_dense(counts)
-    public = PublicMetadata(
-        occupancy=occupancy,
-        cells=cells or labels(occupancy.n_cells),
-        lattice=scale or ValueLattice.of((0, 60), 1),
-        **facts,
-    )
-    sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
+def dataset_of(counts, totals=0, squares=None, *, scale=(0, 60, 1), cells=None, **facts):
+    """Return a data set of given counts (users down, cells across) and sums of each pair.
 
+    Sums are in steps above the lower bound, cell by cell.
 
-def small_city():
-    """Return three hexagons in one hour, two of them with four users and one with a single one."""
-    return dataset_of(
-        np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
-        [173, 101, 59, 297, 113, 97, 239, 41, 37],
-        cells=hexagons(3),
-        value="speed",
-        value_unit="km/h",
-        rules={"read": 30, "kept": 21},
-        identity={"source": "buses.parquet", "version": "1", "drop_values": "none"},
-    )
-
-
-def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):
-    """Return a plan of given rows; of the mean alone unless other statistics are named.
-
-    Rows by hand are no goal: plans of other rows are other requests by their edition.
+    Parameters
+    ----------
+    counts : array_like of int
+    totals, squares : array_like of int
+        Sums of the steps of each pair, and of their squares.
+    scale : tuple
+        Lower and upper bound, and the quantum.
+    cells : tuple, optional
+        As `labels` or `hexagons` return them.
+    facts : mapping
+        Further arguments of `hv.from_sums`.
     """
-    n_cells, n_users = dataset.occupancy.n_cells, dataset.occupancy.n_users
-    kept = np.broadcast_to(np.array(kept, dtype=np.int64), n_cells)
-    low = float(dataset.public.lattice.lower) if lower is None else lower
-    high = float(dataset.public.lattice.upper) if upper is None else upper
-    made = {
-        "mechanism": "OptimalClipping()",
-        "contribution_cap": kept,
-        "noise_scale_records": np.where(kept > 0, noise, 0.0),
-        "variance_cap": np.zeros(n_cells, dtype=np.int64),
-        "variance_noise": np.zeros(n_cells),
-        "contribution_factor": np.ones(n_users),
-    }
-    asked = {
-        "method": "per-cell",
-        "mechanism": hv.mechanisms.OptimalClipping(),
-        "statistics": ("mean",),
-        "epsilon": Fraction(1),
-        "edition": str(
-            {name: np.asarray(one).tolist() for name, one in (made | (rows or {})).items()}
-        ),
-    }
-    part = MomentComponent(
-        occupancy=dataset.occupancy,
-        lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
-        upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
-        allocation=PlanAllocation(**{"clipping": WithinBounds()} | made | (rows or {})),
-        request=Request(**asked | request),
-        baseline_error=3.0,
-        facts=dataset.public,
-    )
-    return Plan.of(part)
+    counts = np.asarray(counts)
+    grid, columns = cells or labels(counts.shape[1])
+    lower, _, step = (Fraction(one) for one in scale)
+    cell, user = np.nonzero(counts.T)
+    n, totals = counts[user, cell], np.broadcast_to(totals, cell.size)
+    ids = unit_ids(len(counts), facts.get("privacy_unit", "user"))
+    table = {name: [texts[g] for g in cell] for name, texts in columns.items()}
+    table |= {"user": [ids[u] for u in user], "n": n}
+    table["sum"] = float(lower) * n + float(step) * totals
+    if squares is not None:
+        shifted = float(lower) ** 2 * n + 2 * float(lower * step) * totals
+        table["sum_sq"] = shifted + float(step) ** 2 * np.asarray(squares)
+    return hv.from_sums(
+        pa.table(table), bounds=scale[:2], quantum=step, cells=grid, min_users=1,
+        accept_single_records=True, **facts,
+    )  # fmt: skip
 
 
-def manifest_of(name, dataset, plan, ledger=None, accuracy=()):
-    """Return the manifest of a plan of one value column of a data set."""
-    facts = {dataset.public.value: dataset.public}
-    entries = {dataset.public.value: moment_entry(dataset.public, plan.single, {}, accuracy)}
-    return build_manifest(name, plan, facts, entries, ("0" * 64, ledger))
+def released(dataset, **asked):
+    """Return a release of averages, in a ledger of its own."""
+    book = hv.Ledger("memory://", dataset="buses", budget=10_000)
+    usual = {"epsilon": 9, "method": "per-cell", "clipping_range": "bounds", "advise": False}
+    return hv.release(dataset, hv.plan(dataset, **usual | asked), ledger=book, accept_noise=True)
 
 
-def readme_of(table, manifest, *, mapped=False):
-    """Return README.txt of a release of one value column."""
-    own, names = statements(manifest), ["cells.geojson"] * mapped
-    return render_readme(table, statements_of_whole(manifest), own, names)
+def small_city(**facts):
+    """Return three hexagons in one hour, two of them with four users and one with a single one."""
+    given = {"cells": hexagons(3), "value": "speed", "value_unit": "km/h"} | facts
+    counts = [[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]
+    return dataset_of(counts, [173, 101, 59, 297, 113, 97, 239, 41, 37], **given)

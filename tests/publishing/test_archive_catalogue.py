@@ -8,51 +8,25 @@ from pathlib import Path
 import pyarrow.fs
 import pytest
 
-import hexveil as hv
-from hexveil.base import atomic_files
-from hexveil.publishing.archive.archive import Archive, open_archive
-from hexveil.publishing.archive.archive_listing import (
-    CurrentRelease,
-    base_url,
-    listed_days,
-)
-from hexveil.publishing.verification.archive_checks import check_archive, is_archive
-from publishing.releases import release_of, seal
+from publishing import archives
+from publishing.archives import DAYS, content, current, publish, relist
+from publishing.releases import problems_of, seal, verdict_of
 
-DAYS = ("2024-01-30", "2024-01-31", "2024-02-01")
 BASE = "https://data.example.org/maps/"
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """Return a release, and its folder as each day's copy begins."""
-    place = tmp_path_factory.mktemp("catalogue")
-    release = release_of(place / "map", "means", mapped=True)
-    facts = hv.Catalogue(publisher="City <of> Surat", license="CC-BY-4.0", keywords=("buses",))
-    return release, release.write(place / "map", catalogue=facts)
+def run(tmp_path_factory):
+    """Return the run file of an archive with three days."""
+    made = archives.site(tmp_path_factory.mktemp("site"))
+    archives.published(made, *DAYS)
+    return made
 
 
-def request_of(folder):
-    """Return the request of a folder."""
-    return json.loads((folder / "receipt.json").read_text())["request"]
-
-
-def archive_of(root, stored, days=DAYS, files=None):
-    """Return an archive with a release on each day, and no catalogue yet."""
-    _, folder = stored
-    place = open_archive(str(root), "buses")
-    if files is not None:
-        place = Archive(files, "buses", "store://")
-    for day in days:
-        pointer = CurrentRelease.of_day(day, request_of(folder))
-        place.write_release(pointer, lambda target: shutil.copytree(folder, target))
-        place.set_current(pointer)
-    return place
-
-
-def content(path):
-    """Return the JSON of a file."""
-    return json.loads(path.read_text("utf-8"))
+@pytest.fixture
+def root(run, tmp_path):
+    """Return a copy of the archive."""
+    return shutil.copytree(run.parent / "maps", tmp_path / "maps")
 
 
 def listed(root):
@@ -84,29 +58,27 @@ def links_of(page):
     return parser.addresses, parser.tags
 
 
-def test_every_release_is_listed(tmp_path, stored):
+def test_every_release_is_listed(root):
     """Collection and DCAT catalogue list each day once, and every link leads to a file."""
-    place = archive_of(tmp_path, stored)
-    assert place.update_catalogue() == len(DAYS)
-    assert listed(tmp_path) == ([*DAYS], [*DAYS])
-    collection = content(tmp_path / "buses" / "collection.json")
-    (child,) = [x for x in content(tmp_path / "catalog.json")["links"] if x["rel"] == "child"]
-    assert (tmp_path / child["href"]).samefile(tmp_path / "buses" / "collection.json")
+    assert listed(root) == ([*DAYS], [*DAYS])
+    collection = content(root / "buses" / "collection.json")
+    (child,) = [x for x in content(root / "catalog.json")["links"] if x["rel"] == "child"]
+    assert (root / child["href"]).samefile(root / "buses" / "collection.json")
     for link in collection["links"]:
-        assert "://" in link["href"] or (tmp_path / "buses" / link["href"]).is_file(), link
-    item = content(tmp_path / "buses" / place.current(DAYS[0]).path / "stac-item.json")
+        assert "://" in link["href"] or (root / "buses" / link["href"]).is_file(), link
+    item = content(current(root, DAYS[0]) / "stac-item.json")
+    last = content(current(root, DAYS[-1]) / "stac-item.json")
     assert collection["extent"]["temporal"]["interval"] == [
-        [item["properties"]["start_datetime"], item["properties"]["end_datetime"]]
+        [item["properties"]["start_datetime"], last["properties"]["end_datetime"]]
     ]
     assert collection["extent"]["spatial"]["bbox"] == [item["bbox"]]
     assert collection["providers"] == [{"name": "City <of> Surat"}]
 
 
 @pytest.mark.parametrize("name", ["index.html", "buses/index.html"])
-def test_pages_lead_to_files_and_have_the_search_alone_as_a_script(tmp_path, stored, name):
+def test_pages_lead_to_files_and_have_the_search_alone_as_a_script(root, name):
     """Every link and the newest map are files beside the page; nothing else is loaded or run."""
-    archive_of(tmp_path, stored).update_catalogue()
-    page = tmp_path / name
+    page = root / name
     addresses, tags = links_of(page)
     assert (tags.count("script"), tags.count("iframe")) == (1, int("/" in name))
     assert not {"img", "form", "object"} & set(tags)
@@ -114,10 +86,9 @@ def test_pages_lead_to_files_and_have_the_search_alone_as_a_script(tmp_path, sto
         assert "://" in address or address == "data:," or (page.parent / address).is_file()
 
 
-def test_the_calendar_names_months_and_days(tmp_path, stored):
+def test_the_calendar_names_months_and_days(root):
     """Two months, newest first, with a link on each day of a release and on no other."""
-    archive_of(tmp_path, stored).update_catalogue()
-    text = (tmp_path / "buses" / "index.html").read_text("utf-8")
+    text = (root / "buses" / "index.html").read_text("utf-8")
     assert text.index("<caption>February 2024") < text.index("<caption>January 2024")
     assert text.count('aria-label="31 January 2024"') == 1
     assert text.count("<caption>") == 2
@@ -127,11 +98,10 @@ def test_the_calendar_names_months_and_days(tmp_path, stored):
 
 
 @pytest.mark.browser
-def test_days_are_found_by_words_and_the_newest_map_is_shown(tmp_path, stored, browser):
+def test_days_are_found_by_words_and_the_newest_map_is_shown(root, browser):
     """The search keeps the rows with every word; the frame has the map, without its header."""
-    archive_of(tmp_path, stored).update_catalogue()
     page = browser.new_page(viewport={"width": 390, "height": 844})
-    page.goto((tmp_path / "buses" / "index.html").as_uri())
+    page.goto((root / "buses" / "index.html").as_uri())
     page.locator("#find").fill("january wednesday")
     rows = page.locator(".list tbody tr:visible")
     assert [text.split("\t")[0] for text in rows.all_inner_texts()] == ["Wednesday 31 January 2024"]
@@ -143,93 +113,88 @@ def test_days_are_found_by_words_and_the_newest_map_is_shown(tmp_path, stored, b
 
 
 @pytest.mark.slow
-def test_a_removed_release_leaves_the_catalogue(tmp_path, stored):
+def test_a_removed_release_leaves_the_catalogue(run, root):
     """Nothing lists it, nor an Item beside it, and `verify` is content again."""
-    place = archive_of(tmp_path, stored)
-    place.update_catalogue()
     # As earlier versions wrote it.
-    (tmp_path / "buses" / DAYS[1] / "item.json").write_text('{"hexveil:request": ""}')
-    pointer = place.current(DAYS[1])
-    shutil.rmtree(tmp_path / "buses" / pointer.path)
-    problems = check_archive(tmp_path).problems
+    (root / "buses" / DAYS[1] / "item.json").write_text('{"hexveil:request": ""}')
+    shutil.rmtree(current(root, DAYS[1]))
+    problems = problems_of(root)
     assert f"buses/{DAYS[1]}: its latest.json names no complete release of that day." in problems
     assert any(problem.startswith("buses/collection.json is not") for problem in problems)
-    assert place.update_catalogue() == 2
-    assert listed(tmp_path) == ([DAYS[0], DAYS[2]],) * 2
-    assert not (tmp_path / "buses" / DAYS[1] / "item.json").exists()
-    shutil.rmtree(tmp_path / "buses" / DAYS[1])
-    assert check_archive(tmp_path) == check_archive(tmp_path / "buses")
-    assert check_archive(tmp_path).problems == ()
+    relist(run, root)
+    assert listed(root) == ([DAYS[0], DAYS[2]],) * 2
+    assert not (root / "buses" / DAYS[1] / "item.json").exists()
+    shutil.rmtree(root / "buses" / DAYS[1])
+    assert verdict_of(root)["releases"] == verdict_of(root / "buses")["releases"] == 2
+    assert problems_of(root) == problems_of(root / "buses") == ()
 
 
-def test_without_any_release_there_is_no_catalogue(tmp_path, stored):
+def test_without_any_release_there_is_no_catalogue(run, root, tmp_path):
     """The files of a data set whose releases are gone go too."""
-    place = archive_of(tmp_path, stored, DAYS[:1])
-    place.update_catalogue()
-    shutil.rmtree(tmp_path / "buses" / DAYS[0])
-    assert place.update_catalogue() == 0
-    assert sorted(path.name for path in (tmp_path / "buses").iterdir()) == ["latest.json"]
-    assert open_archive(str(tmp_path / "none"), "buses").update_catalogue() == 0
+    for day in DAYS:
+        shutil.rmtree(root / "buses" / day)
+    relist(run, root)
+    assert {path.name for path in (root / "buses").iterdir()} <= {"latest.json", "ledger.json"}
+    relist(run, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_written", [0, 1, 2])
-def test_a_stop_at_any_file_is_repaired(tmp_path, stored, monkeypatch, n_written):
+def test_a_stop_at_any_file_is_repaired(run, root, monkeypatch, n_written):
     """Wherever the writing of a day stops, what is listed is there, and the next run ends it."""
-    place = archive_of(tmp_path, stored, DAYS[:2])
-    place.update_catalogue()
-    archive_of(tmp_path, stored, DAYS[2:])
-    real, written = atomic_files.write, []
+    late = shutil.move(root / "buses" / DAYS[2], root.parent / "late")
+    relist(run, root)
+    shutil.move(late, root / "buses" / DAYS[2])
+    written = []
 
-    def stops(path, data):
+    def stops(path, target, real=Path.rename):
         if len(written) == n_written:
             raise KeyboardInterrupt
-        written.append(path)
-        return real(path, data)
+        written.append(target)
+        return real(path, target)
 
     with monkeypatch.context() as broken:
-        broken.setattr(atomic_files, "write", stops)
+        broken.setattr(Path, "rename", stops)
+        broken.setattr(Path, "replace", stops)
         with pytest.raises(KeyboardInterrupt):
-            place.update_catalogue()
-    assert all(
-        (tmp_path / "buses" / place.current(day).path).exists() for day in listed(tmp_path)[0]
-    )
-    assert place.update_catalogue() == len(DAYS)
-    assert listed(tmp_path) == ([*DAYS], [*DAYS])
+            relist(run, root)
+    assert len(written) == n_written
+    assert all(current(root, day).exists() for day in listed(root)[0])
+    relist(run, root)
+    assert listed(root) == ([*DAYS], [*DAYS])
 
 
-def test_an_object_store_has_the_same_catalogue(tmp_path, stored):
+@pytest.mark.slow
+def test_an_object_store_has_the_same_catalogue(run, root, tmp_path, monkeypatch):
     """Where nothing can be renamed the files are the same, byte for byte."""
-    store = pyarrow.fs.SubTreeFileSystem(str(tmp_path / "store"), pyarrow.fs.LocalFileSystem())
-    (tmp_path / "store").mkdir()
-    for place in (
-        archive_of(tmp_path / "disk", stored),
-        archive_of(tmp_path / "store", stored, files=store),
-    ):
-        assert place.update_catalogue() == len(DAYS)
-    catalogue = [
+    monkeypatch.setattr(pyarrow.fs, "FileSystem", archives.Stores)
+    store = tmp_path / "store"
+    for day in DAYS:
+        assert publish(run, day, out=f"store://{store}").state == "published"
+    one, other = (
         {path.relative_to(place): path.read_bytes() for path in place.rglob("*") if path.is_file()}
-        for place in (tmp_path / "disk", tmp_path / "store")
-    ]
-    assert catalogue[0] == catalogue[1]
+        for place in (root, store)
+    )
+    assert one == other
 
 
-def test_the_holders_own_pages_stay(tmp_path, stored):
+@pytest.mark.slow
+def test_the_holders_own_pages_stay(run, root):
     """A page that is not of this catalogue is not replaced, and `verify` does not mind it."""
-    place = archive_of(tmp_path, stored, DAYS[:1])
-    (tmp_path / "index.html").write_text("<h1>Our own page</h1>")
-    place.update_catalogue()
-    assert (tmp_path / "index.html").read_text() == "<h1>Our own page</h1>"
-    assert check_archive(tmp_path).problems == ()
+    (root / "index.html").write_text("<h1>Our own page</h1>")
+    relist(run, root)
+    assert (root / "index.html").read_text() == "<h1>Our own page</h1>"
+    assert problems_of(root) == ()
 
 
-def test_changed_descriptions_are_not_listed(tmp_path, stored):
+def test_changed_descriptions_are_not_listed(run, root):
     """A description that is not the one in the receipt is not passed on to portals."""
-    place = archive_of(tmp_path, stored, DAYS[:2])
-    folder = tmp_path / "buses" / place.current(DAYS[0]).path
+    folder = current(root, DAYS[0])
     item = content(folder / "stac-item.json") | {"id": "other"}
     (folder / "stac-item.json").write_text(json.dumps(item))
-    assert place.update_catalogue() == 1
-    assert listed(tmp_path)[0] == [DAYS[1]]
+    relist(run, root)
+    assert listed(root) == ([*DAYS[1:]],) * 2
 
 
 @pytest.mark.parametrize(
@@ -241,50 +206,41 @@ def test_changed_descriptions_are_not_listed(tmp_path, stored):
         {"request": "0" * 64},
     ],
 )
-def test_a_pointer_cannot_lead_elsewhere(tmp_path, stored, change):
+def test_a_pointer_cannot_lead_elsewhere(run, root, change):
     """A pointer that names another day, path or request lists nothing."""
-    place = archive_of(tmp_path, stored, DAYS[:1])
-    file = tmp_path / "buses" / DAYS[0] / "latest.json"
+    file = root / "buses" / DAYS[0] / "latest.json"
     file.write_text(json.dumps(content(file) | change))
-    assert listed_days(place) == []
+    relist(run, root)
+    assert listed(root) == ([*DAYS[1:]],) * 2
 
 
 @pytest.mark.slow
-def test_verify_finds_forged_releases_and_lists(tmp_path, stored):
+def test_verify_finds_forged_releases_and_lists(root):
     """Each current release is checked as a folder of its own; key by key the lists, too."""
-    place = archive_of(tmp_path, stored, DAYS[:2])
-    place.update_catalogue()
-    assert is_archive(tmp_path)
-    assert is_archive(tmp_path / "buses")
-    assert check_archive(tmp_path).releases == 2
-    folder = tmp_path / "buses" / place.current(DAYS[0]).path
-    assert not is_archive(folder)
+    assert verdict_of(root)["releases"] == 3
+    folder = current(root, DAYS[0])
+    assert "releases" not in verdict_of(folder)
     (folder / "README.txt").write_text("No noise was added.")
     seal(folder)
-    assert check_archive(tmp_path / "buses").problems == (
+    assert problems_of(root / "buses") == (
         f"{DAYS[0]}/{folder.name}: README.txt is not what manifest.json and cells.parquet say.",
     )
-    (tmp_path / "catalog.json").write_text('{"id": "hexveil"}')
-    assert "catalog.json is not what the releases say" in check_archive(tmp_path).problems[0]
+    (root / "catalog.json").write_text('{"id": "hexveil"}')
+    assert "catalog.json is not what the releases say" in problems_of(root)[0]
     # Descriptions of another shape under a new receipt are a problem, and no error.
-    other = {"properties": {"hexveil:request": request_of(folder)}, "assets": 7}
+    request = content(folder / "receipt.json")["request"]
+    other = {"properties": {"hexveil:request": request}, "assets": 7}
     (folder / "stac-item.json").write_text(json.dumps(other))
     seal(folder)
-    assert "collection.json cannot be compared." in check_archive(tmp_path / "buses").problems
+    assert "collection.json cannot be compared." in problems_of(root / "buses")
 
 
-def test_addresses_of_the_archive_follow_from_its_releases(tmp_path, stored):
+@pytest.mark.slow
+def test_addresses_of_the_archive_follow_from_its_releases(tmp_path):
     """Where releases state their addresses, the lists have addresses of their own."""
-    release, _ = stored
-    request = release.manifest["request"]
-    pointer = CurrentRelease.of_day(DAYS[0], request)
-    facts = hv.Catalogue(base_url=BASE).below(f"buses/{pointer.path}")
-    place = open_archive(str(tmp_path), "buses")
-    place.write_release(pointer, lambda target: release.write(target, catalogue=facts))
-    place.set_current(pointer)
-    place.update_catalogue()
-    (day,) = listed_days(place)
-    assert base_url(day, "buses") == BASE
-    assert base_url(day, "trams") is None
-    assert content(tmp_path / "buses" / "dcat.jsonld")["@context"]["@base"] == f"{BASE}buses/"
-    assert Path(tmp_path, "buses", pointer.path, "dcat.jsonld").is_file()
+    run = archives.site(tmp_path, holder={"base_url": BASE})
+    folder = archives.published(run, DAYS[0])
+    place = folder.parents[1]
+    assert content(place / "dcat.jsonld")["@context"]["@base"] == f"{BASE}buses/"
+    stated = content(folder / "dcat.jsonld")["@context"]["@base"]
+    assert stated == f"{BASE}{folder.relative_to(place.parent).as_posix()}/"

@@ -10,7 +10,6 @@ from hypothesis import example, given
 
 import hexveil as hv
 from examples import examples
-from hexveil.base.rational import decimal_text
 
 PLAIN = ("mean", "p50", "p85", "histogram")
 DISTRIBUTIONS = [{"estimator": kind} for kind in ("auto", "ranks", "bins")]
@@ -38,8 +37,8 @@ def requests(draw):
     upper = lower + quantum * draw(st.integers(1, 90))
     model = draw(st.sampled_from(["values", "presence"]))
     # At the bounds themselves as well: whether a vehicle stands is the share above 0.
-    threshold = decimal_text(draw(st.sampled_from([lower, lower + quantum, upper - quantum])))
-    names = (*PLAIN, f"share<={threshold}", f"share>{threshold}")
+    threshold = float(draw(st.sampled_from([lower, lower + quantum, upper - quantum])))
+    names = (*PLAIN, f"share<={threshold:g}", f"share>{threshold:g}")
     names += ("variance", "sd") if model == "values" else ("users",)
     asked = tuple(draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True)))
     options = {"delta": draw(st.sampled_from([None, "0.001"]))}
@@ -68,9 +67,7 @@ def publish(bounds, quantum, asked, model, options):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore::hexveil.planning.feasibility.recommendation.GridTooFineWarning"
-)
+@pytest.mark.filterwarnings("ignore::hexveil.GridTooFineWarning")
 @examples(40)
 @given(requests())
 @example(((0, 10), 1, ("histogram",), "values", {"epsilon": "20", "delta": None}))

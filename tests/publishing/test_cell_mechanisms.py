@@ -5,8 +5,7 @@ import pytest
 
 import hexveil as hv
 from examples import some
-from hexveil.publishing.verification import verify
-from publishing.releases import statements_of
+from publishing.releases import problems_of, statements_of
 from publishing.setting import dataset_of
 
 MECHANISMS = (
@@ -69,7 +68,7 @@ def test_each_mechanism_is_released_replayed_and_verified(mechanism, book, tmp_p
     costs = [float(stage["epsilon"]) for stage in step["stages"]]
     assert max(costs) <= float(step["epsilon"]) <= sum(costs) + 1e-9
     shown.write(tmp_path / "folder")
-    assert verify.find_problems(tmp_path / "folder") == ()
+    assert problems_of(tmp_path / "folder") == ()
     text = (tmp_path / "folder" / "README.txt").read_text("utf-8")
     assert step["mechanism"] in " ".join(text.split())
 

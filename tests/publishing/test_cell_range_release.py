@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.mechanisms import noise
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.model.public_metadata import ValueLattice
-from hexveil.publishing.verification import verify
+from publishing import noise_library
+from publishing.releases import problems_of
 from publishing.setting import dataset_of, hexagons
 
 CELLS, EPSILON = 14, 20
@@ -24,13 +22,8 @@ def uneven_map(users=60):
     counts[np.arange(users), np.arange(users) % CELLS] += 1
     dense = np.clip(MIDDLES + rng.normal(0, 2, (users, CELLS)), 0, 60)
     totals = np.rint(counts * dense * 10).astype(np.int64).T[counts.T > 0]
-    scale = ValueLattice.of((0, 60), "0.1")
-    return dataset_of(counts, totals, scale=scale, cells=hexagons(CELLS), value_unit="km/h")
-
-
-def drawn(seed):
-    """Return noise that is the same in every run."""
-    return SimulatedNoise(np.random.default_rng(seed), 1)
+    place = hexagons(CELLS)
+    return dataset_of(counts, totals, scale=(0, 60, "0.1"), cells=place, value_unit="km/h")
 
 
 def planned_fleet():
@@ -62,25 +55,23 @@ def test_a_release_in_stages_is_booked_once_and_shown_again(fleet, book, tmp_pat
     assert smooth[0].table["mean_noisy"].equals(made.table["mean_noisy"])
     assert len(book.entries()) == 1
     assert plan.epsilon <= book.spent < plan.epsilon + Fraction(1, 10**11)
-    assert verify.find_problems(smooth[0].write(tmp_path / "map")) == ()
+    assert problems_of(smooth[0].write(tmp_path / "map")) == ()
 
 
 @pytest.mark.parametrize("call", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_draw_that_stops_midway_is_lost_and_paid_again(call, fleet, book, monkeypatch):
-    """Stopped at any call of the noise door: nothing of it is stored, and none is drawn again."""
+def test_a_draw_that_stops_midway_is_lost_and_paid_again(call, fleet, book):
+    """Stopped at any call of the noise library: nothing is stored, and none is drawn again."""
     dataset, plan = fleet
-    real, calls = noise.add_laplace, []
+    calls = []
 
-    def stopping(*arguments):
+    def stopping(*asked):
         calls.append(1)
         if len(calls) == call:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return asked[-1]()
 
-    with monkeypatch.context() as stopped:
-        stopped.setattr(noise, "add_laplace", stopping)
-        with pytest.raises(KeyboardInterrupt):
-            hv.release(dataset, plan, ledger=book, accept_noise=True)
+    with noise_library.answered(stopping), pytest.raises(KeyboardInterrupt):
+        hv.release(dataset, plan, ledger=book, accept_noise=True)
     (entry,) = book.entries()
     assert (entry.state, entry.published) == ("marked", None)
     spent = book.spent

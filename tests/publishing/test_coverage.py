@@ -22,7 +22,7 @@ from hexveil.publishing.estimates.decoded_moments import groupings_of, smooth_re
 from hexveil.publishing.estimates.posterior_estimates import adopt_intervals, estimate_view
 from hexveil.simulation.city import City
 from hexveil.simulation.flights import departures
-from publishing.drawing import executed
+from mechanisms.drawing import executed
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
 RUNS = 100 if LONG else 40

@@ -4,18 +4,13 @@ import errno
 import os
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
-from hexveil import report
-from hexveil.publishing import check_writable, folder
-from hexveil.publishing.estimates.accuracy import accuracy_statement
-from hexveil.publishing.estimates.table import build_table
-from publishing.setting import manifest_of, plan_of
+from publishing.setting import released, small_city
 
 MAPPED = {
     "cells.parquet", "cells.csv", "cells.geojson", "report.html", "manifest.json", "README.txt",
@@ -24,13 +19,10 @@ MAPPED = {
 }  # fmt: skip
 
 
-def release_of(dataset, noise=0.7):
-    """Return table and manifest of a release whose noisy numbers are chosen."""
-    plan = plan_of(dataset, 2, noise)
-    noisy = 10.0 + np.arange(dataset.occupancy.n_cells) / 3
-    table = build_table(plan, dataset.public, {"mean": noisy})
-    accuracy = accuracy_statement(plan, table, None)
-    return table, manifest_of("buses", dataset, plan, None, accuracy)
+@pytest.fixture(scope="module")
+def release():
+    """Return a release of the small city."""
+    return released(small_city())
 
 
 def files(path):
@@ -38,47 +30,56 @@ def files(path):
     return {entry.name for entry in path.iterdir()}
 
 
-@pytest.mark.parametrize("step", ["parquet", "csv", "page", "readme", "settle", "rename"])
-def test_a_failure_midway_leaves_nothing(city, tmp_path, monkeypatch, step):
+STEPS = {
+    "parquet": (pq, "write_table", "cells.parquet"),
+    "csv": (pa.csv, "write_csv", "cells.csv"),
+    "page": (Path, "write_text", "report.html"),
+    "readme": (Path, "write_bytes", "README.txt"),
+    "receipt": (Path, "write_text", "receipt.json"),
+    "settle": (os, "fsync", ""),
+    "rename": (Path, "rename", ""),
+}
+"""Steps of writing: a function of a library, and the file that it writes."""
+
+
+def fail(patch, step, error):
+    """Let a step fail."""
+    owner, name, file = STEPS[step]
+    real = getattr(owner, name)
+
+    def failing(*given, **named):
+        if any(str(one).endswith(file) for one in given):
+            raise error
+        return real(*given, **named)
+
+    patch.setattr(owner, name, failing)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_failure_midway_leaves_nothing(release, tmp_path, monkeypatch, step):
     """Whichever step meets a full disk, no file, no temporary and no new parent folder stays."""
-
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    place = {
-        "parquet": (pq, "write_table"),
-        "csv": (pa.csv, "write_csv"),
-        "page": (report, "render"),
-        "readme": (folder, "render_readme"),
-        "settle": (os, "fsync"),
-        "rename": (Path, "rename"),
-    }[step]
-    monkeypatch.setattr(*place, full)
+    fail(monkeypatch, step, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with pytest.raises(hv.StorageError, match=r"could not be written to .*No space left") as failed:
-        folder.write(*release_of(city), tmp_path / "a" / "b" / "map")
+        release.write(tmp_path / "a" / "b" / "map")
     assert failed.value.exit_code == 1
     assert "nothing was left" in str(failed.value)
     assert failed.value.__cause__ is None
     assert failed.value.__suppress_context__
     monkeypatch.undo()
     assert files(tmp_path) == set()
-    assert files(folder.write(*release_of(city), tmp_path / "a" / "b" / "map")) == MAPPED
+    assert files(release.write(tmp_path / "a" / "b" / "map")) == MAPPED
 
 
-def test_an_interruption_leaves_nothing(city, tmp_path, monkeypatch):
+def test_an_interruption_leaves_nothing(release, tmp_path, monkeypatch):
     """Interrupted by hand, the folder goes as well."""
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(report, "render", interrupted)
+    fail(monkeypatch, "page", KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        folder.write(*release_of(city), tmp_path / "map")
+        release.write(tmp_path / "map")
     assert files(tmp_path) == set()
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "dangling link"])
-def test_what_exists_is_refused(city, tmp_path, kind):
+def test_what_exists_is_refused(release, tmp_path, kind):
     """A release is never written into or over anything, not even a link to nowhere."""
     place = tmp_path / "map"
     {
@@ -86,12 +87,9 @@ def test_what_exists_is_refused(city, tmp_path, kind):
         "file": place.touch,
         "dangling link": lambda: place.symlink_to(tmp_path / "nowhere"),
     }[kind]()
-    for refused in (check_writable, lambda path: folder.write(*release_of(city), path)):
-        with pytest.raises(
-            hv.InputError, match="exists, and is never written into; name a new"
-        ) as e:
-            refused(place)
-        assert e.value.exit_code == 2
+    with pytest.raises(hv.InputError, match="exists, and is never written into; name a new") as e:
+        release.write(place)
+    assert e.value.exit_code == 2
     assert files(tmp_path) == {"map"}
 
 
@@ -111,10 +109,10 @@ NOT_WRITABLE = {
 
 
 @pytest.mark.parametrize("place", NOT_WRITABLE)
-def test_places_that_cannot_be_written_are_refused(tmp_path, place):
-    """Where no folder can be made the check says so, and leaves nothing."""
+def test_places_that_cannot_be_written_are_refused(release, tmp_path, place):
+    """Where no folder can be made this is said, and nothing is left."""
     path = NOT_WRITABLE[place](tmp_path)
     before = files(tmp_path)
     with pytest.raises(hv.InputError, match=r"cannot be created .* name one where you may write"):
-        check_writable(path)
+        release.write(path)
     assert files(tmp_path) == before

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 import hexveil as hv
-from hexveil.publishing import receipt
-from hexveil.publishing.verification.verify import check_folder, find_problems
-from publishing.releases import forge_json
+from publishing.releases import digest_of, forge_json, problems_of, verdict_of
 
 FORMER = Path(__file__).resolve().parents[1] / "golden_former"
 KINDS = ("moments", "presence-labels")
@@ -27,24 +25,22 @@ def copied(kind, place):
 
 def seal(place):
     """Write the receipts anew, those of folders inside first."""
-    for file in sorted(place.rglob(receipt.NAME), key=lambda path: -len(path.parts)):
+    for file in sorted(place.rglob("receipt.json"), key=lambda path: -len(path.parts)):
         content = json.loads(file.read_text("utf-8"))
-        content["files"] = {
-            name: receipt.file_digest(file.parent / name) for name in content["files"]
-        }
+        content["files"] = {name: digest_of(file.parent / name) for name in content["files"]}
         file.write_text(json.dumps(content), "utf-8")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_former_folder_is_verified_and_read(kind, tmp_path):
     """Its numbers are those of a release of today, which is written, verified and compared."""
-    verdict = check_folder(FORMER / kind)
-    assert verdict.problems == ()
-    assert any("another version wrote them" in text for text in verdict.unknown)
+    verdict = verdict_of(FORMER / kind)
+    assert verdict["problems"] == []
+    assert any("another version wrote them" in text for text in verdict["unknown"])
     made = hv.load(FORMER / kind)
     assert hv.verify(FORMER / kind) == made.manifest
     again = made.write(tmp_path / "map")
-    assert find_problems(again) == ()
+    assert problems_of(again) == ()
     assert hv.load(again).table.equals(made.table)
     assert len(hv.roll_up(FORMER / kind, resolution="all", timeslot="all")) == 1
 
@@ -81,7 +77,7 @@ def test_a_changed_former_folder_is_refused(kind, tmp_path):
     for number, (change, words) in enumerate(CHANGES[kind]):
         place = copied(kind, tmp_path / f"{number}")
         change(place)
-        found = " ".join(find_problems(place))
+        found = " ".join(problems_of(place))
         assert words in found, (number, found)
 
 
@@ -101,6 +97,6 @@ def test_no_field_of_a_former_manifest_ends_in_a_traceback(kind, tmp_path):
                 del forged[key]
             file.write_text(json.dumps(forged), "utf-8")
             seal(place)
-            assert all(map(str, find_problems(place)))
+            assert all(map(str, problems_of(place)))
         file.write_text(whole, "utf-8")
         seal(place)

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.verification.verify import find_problems
-from publishing.releases import said
+from publishing.releases import problems_of, said
 
 FLEET = hv.FleetDeclaration(1500, 20, 6)
 LINES = [str(number) for number in range(20)]
@@ -47,7 +46,7 @@ def test_a_release_says_where_one_number_would_do(tmp_path, protect, statistics)
     (sentence,) = alike.warnings
     assert "One number for the whole map would do as well" in sentence
     folder = alike.write(tmp_path / "map")
-    assert find_problems(folder) == ()
+    assert problems_of(folder) == ()
     for name in ("README.txt", "report.html"):
         text = " ".join((folder / name).read_text("utf-8").split())
         assert "One number for the whole map would do as well" in text

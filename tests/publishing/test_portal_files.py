@@ -16,8 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.archive.archive import open_archive
-from hexveil.publishing.archive.archive_listing import CurrentRelease
+from publishing import archives
 from publishing.releases import records, release_of
 from publishing.test_catalogue_facts import HOLDER as FACTS
 
@@ -81,18 +80,11 @@ def folder(request, portal_tools, tmp_path_factory):
 @pytest.fixture(scope="module")
 def archive(portal_tools, tmp_path_factory):
     """Return the folder of an archive with two days."""
-    root = tmp_path_factory.mktemp("archive")
-    release = release_of(root.parent / f"{root.name}-map", "means", mapped=True)
-    place = open_archive(str(root), "buses")
-    for day in ("2024-01-31", "2024-02-01"):
-        pointer = CurrentRelease.of_day(day, release.manifest["request"])
-        facts = HOLDER.below(f"buses/{pointer.path}")
-        place.write_release(
-            pointer, lambda target, facts=facts: release.write(target, catalogue=facts)
-        )
-        place.set_current(pointer)
-    place.update_catalogue()
-    return root
+    home = tmp_path_factory.mktemp("archive")
+    holder = HOLDER.stated()
+    run = archives.site(home, holder={name: holder[name] for name in holder if name != "temporal"})
+    archives.published(run, *archives.DAYS[1:])
+    return home / "maps"
 
 
 def pooled(place):

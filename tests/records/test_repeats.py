@@ -157,7 +157,7 @@ def test_readme_and_page_tell_of_many_repeats(tmp_path):
     ledger = hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=5)
     plan = hv.plan(read, epsilon=2, advise=False)
     hv.release(read, plan, ledger=ledger, accept_noise=True).write(tmp_path / "map")
-    told = "60 of 180 records (33%) had the user and time of another and do not count"
+    told = "60 of 180 records (33%) had the vehicle and time of another. Of each such group"
     for name in ("README.txt", "report.html"):
         assert told in " ".join((tmp_path / "map" / name).read_text("utf-8").split())
     assert hv.verify(tmp_path / "map")["components"][0]["rules"]["repeats of a user and time"] == 60

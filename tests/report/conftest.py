@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from pathlib import Path
 
 import h3
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from hexveil.report.geography.context import Layer, Shape
-from publishing.releases import release_of, statements_of
+import hexveil as hv
+from publishing.releases import release_of
+from report.pages import restated, write_layer
 
 
 def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span: float) -> dict:
@@ -36,26 +37,27 @@ def _numbers(rng: np.random.Generator, true: np.ndarray, scale: np.ndarray, span
 
 
 @pytest.fixture(scope="session")
-def stated(tmp_path_factory) -> dict:
-    """Return the statements of a release, as if it were of the city."""
+def stated(tmp_path_factory) -> hv.Release:
+    """Return a small release with statements as if it were of the city."""
     release = release_of(tmp_path_factory.mktemp("stated") / "map", "means", mapped=True)
-    own = statements_of(release)
-    dataset = {"name": "Rivertown buses", "version": "2024-02"}
-    bounds, grid = {"upper": "65"}, {"resolution": 8}
-    changes = {"dataset": own["dataset"] | dataset, "bounds": own["bounds"] | bounds}
-    return own | changes | {"grid": own["grid"] | grid, "accuracy": [], "ledger": None}
+    own = {"dataset": {"version": "2024-02"}, "bounds": {"upper": "65"}}
+    return restated(
+        release, own=own, dataset={"name": "Rivertown buses"}, grid={"resolution": 8}, ledger=None
+    )
 
 
-def hexagon_table(names: list[str], starts: list[str], ends: list[str], seed: int = 7) -> pa.Table:
+def hexagon_table(
+    names: list[str], starts: list[str], ends: list[str], missing: float = 0.12
+) -> pa.Table:
     """Every hexagon in every slot but a few; noise grows away from the first hexagon."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(7)
     middle = np.array([h3.cell_to_latlng(name) for name in names])
     away = np.hypot(*(middle - middle[0]).T)
     away = away / (away.max() or 1.0)
     hexagon, slot = np.meshgrid(
         np.arange(len(names)), np.arange(max(1, len(starts))), indexing="ij"
     )
-    keep = rng.random(hexagon.shape) > (0.12 * away[hexagon] if len(names) > 1 else 0)
+    keep = rng.random(hexagon.shape) > missing * away[hexagon]
     hexagon, slot = hexagon[keep], slot[keep]
     rush = 1 - 0.35 * np.sin(np.pi * slot / max(1, len(starts)))
     true = (14 + 26 * away[hexagon]) * rush
@@ -70,32 +72,37 @@ def hexagon_table(names: list[str], starts: list[str], ends: list[str], seed: in
 
 
 @pytest.fixture(scope="session")
-def city(stated) -> SimpleNamespace:
-    """Return a city of 91 hexagons in six hours: table, manifest and context."""
+def city(stated) -> hv.Release:
+    """Return a city of 91 hexagons in six hours."""
     names = h3.grid_disk(h3.latlng_to_cell(21.17, 72.83, 8), 5)
     starts = [f"2024-02-19T{hour:02d}:00" for hour in range(7, 13)]
     ends = [f"2024-02-19T{hour:02d}:00" for hour in range(8, 14)]
-    table = hexagon_table(names, starts, ends)
-    river = [(72.76 + 0.002 * i, 21.17 + 0.02 * math.sin(i / 9)) for i in range(80)]
-    ring = [(72.83 + 0.03 * math.cos(a / 9), 21.17 + 0.03 * math.sin(a / 9)) for a in range(58)]
-    shapes = ("Long Street", True, river), ("", False, ring), ("Old Town", False, [(72.84, 21.18)])
-    context = Layer([Shape(name, is_line, [line]) for name, is_line, line in shapes])
-    return SimpleNamespace(table=table, manifest=stated, context=context)
+    return restated(stated, hexagon_table(names, starts, ends))
 
 
 @pytest.fixture(scope="session")
-def wards(stated) -> SimpleNamespace:
+def context(tmp_path_factory) -> Path:
+    """Return a file of lines, an area and a point of the city."""
+    river = [(72.76 + 0.002 * i, 21.17 + 0.02 * math.sin(i / 9)) for i in range(80)]
+    ring = [(72.83 + 0.03 * math.cos(a / 9), 21.17 + 0.03 * math.sin(a / 9)) for a in range(58)]
+    return write_layer(
+        tmp_path_factory.mktemp("context"),
+        ({"name": "Long Street", "note": "secret"}, "LineString", river),
+        ({}, "Polygon", [ring]),
+        ({"name": "Old Town"}, "Point", (72.84, 21.18)),
+    )
+
+
+@pytest.fixture(scope="session")
+def wards(stated) -> hv.Release:
     """Return a release of labels, one of which tries to be HTML."""
     rng = np.random.default_rng(3)
     names = ["<img src=x onerror=alert(1)>", "O'Brien & Sons", "</script><b>", "Zürich", "12"]
     names += [f"Ward {i}" for i in range(9)]
     true, scale = rng.uniform(10, 50, len(names)), np.linspace(0.5, 6.5, len(names))
-    table = pa.table(
-        {"cell": names, "ward": names, "hour": ["7"] * len(names)}
-        | _numbers(rng, true, scale, 65.0)
-    )
-    grid = {"kind": "labels", "columns": ["ward", "hour"]}
-    return SimpleNamespace(table=table, manifest=stated | {"grid": grid})
+    labels = {"cell": names, "ward": names, "hour": ["7"] * len(names)}
+    table = pa.table(labels | _numbers(rng, true, scale, 65.0))
+    return restated(stated, table, grid={"kind": "labels", "columns": ["ward", "hour"]})
 
 
 @pytest.fixture(scope="session")

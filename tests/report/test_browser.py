@@ -2,6 +2,7 @@
 
 import re
 import struct
+from dataclasses import replace
 
 import h3
 import numpy as np
@@ -9,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.publishing.manifest import as_current
-from hexveil.report import render
-from hexveil.report.derived_page import render_derived
+from golden_releases import fixed_noise
+from publishing.releases import records
 from report.conftest import hexagon_table
+from report.pages import page_of, restated, with_column
 
 pytestmark = pytest.mark.browser
 PHONE, DESK = 390, 1440
@@ -23,9 +24,8 @@ UNCLEAR = "cannot be told"
 
 
 @pytest.fixture(scope="module")
-def city_page(city) -> str:
-    described = {"@context": "https://schema.org/", "@type": "Dataset", "name": "<b>"}
-    return render(city.table, city.manifest, context=city.context, description=described)
+def city_page(city, context) -> str:
+    return page_of(city, context=context, catalogue=hv.Catalogue(publisher="<b>"))
 
 
 def fits(page) -> None:
@@ -107,7 +107,7 @@ def test_hovering_a_hexagon_shows_its_cell_value_bound_and_users(show, city_page
     assert first["hexagon"] in tip
     assert f"{first['mean_raw']:.1f}\u00a0km/h" in tip
     assert "95% bound" in tip
-    assert f"{first['users']} users" in tip
+    assert f"{first['users']} vehicles" in tip
     inside = page.evaluate(
         """() => { const [t, f] = ["tip", "map-frame"].map((id) =>
             document.getElementById(id).getBoundingClientRect());
@@ -215,7 +215,7 @@ def test_every_cell_can_be_reached(show, city_page, city):
 @WIDTHS
 def test_labels_have_a_table_that_fits(show, wards, width):
     """With labels the page has no map; markup in a label stays text; the table sorts."""
-    page = show(render(wards.table, wards.manifest), width)
+    page = show(page_of(wards), width)
     fits(page)
     assert page.locator("#map").count() == 0
     assert page.locator("main img").count() == 0
@@ -236,7 +236,7 @@ def test_maps_of_every_scale_are_drawn(show, city, width, resolution):
     ring = {0: 0, 1: 2, 15: 3}[resolution]
     middle = h3.latlng_to_cell(61.2, -150.0, resolution)
     names = sorted(h3.get_res0_cells()) if resolution == 0 else h3.grid_disk(middle, ring)
-    page = show(render(hexagon_table(names, [], []), city.manifest), width)
+    page = show(page_of(restated(city, hexagon_table(names, [], []))), width)
     fits(page)
     assert colours(page) > 20
     quiet(page)
@@ -282,7 +282,6 @@ def test_the_address_names_slot_comparison_and_hexagon(show, city_page, city):
 
 def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, city):
     """A tap after the button chooses the second one; difference and verdict are those of Python."""
-    release = hv.Release(city.table, as_current(city.manifest), 1, replayed=True)
     slot = SEVEN.partition("=")[2]
     here = [r["hexagon"] for r in city.table.to_pylist() if r["slot"] == slot]
     page = show(city_page, PHONE, at=f"{SEVEN}&cell={here[-1]}")
@@ -293,7 +292,7 @@ def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, cit
     page.wait_for_url(f"**&cell={here[-1]}&second={here[0]}")
     for first, second in ((here[-1], here[0]), (here[1], here[2]), (here[3], here[-2])):
         page.goto(page.url.partition("#")[0] + f"{SEVEN}&cell={first}&second={second}")
-        found = release.difference(f"{first}/{slot}", f"{second}/{slot}")
+        found = city.difference(f"{first}/{slot}", f"{second}/{slot}")
         text = page.locator("#readout").inner_text().replace("\u2212", "-")
         assert f"{found.difference:+.1f}\u00a0km/h" in text
         assert f"between {np.floor(found.low * 10 + 1e-6) / 10:+.1f} and" in text
@@ -308,8 +307,7 @@ def test_a_second_hexagon_is_compared_as_python_compares_it(show, city_page, cit
 @pytest.mark.parametrize(("kind", "scheme"), [("city", "light"), ("wards", "dark")])
 def test_axe_finds_no_violation(request, show, kind, scheme):
     """With a hexagon chosen and all unfolded."""
-    release = request.getfixturevalue(kind)
-    page = show(render(release.table, release.manifest, files=["cells.csv"]), DESK, scheme=scheme)
+    page = show(page_of(request.getfixturevalue(kind)), DESK, scheme=scheme)
     page.locator("#mathematics summary").click()
     if kind == "city":
         page.mouse.click(*middle_of_map(page))
@@ -318,21 +316,19 @@ def test_axe_finds_no_violation(request, show, kind, scheme):
 
 
 @pytest.fixture(scope="module")
-def changes(city) -> tuple:
+def changes(city, context) -> tuple:
     """Return the page of a comparison of the city with itself, moved in its northern half."""
     table = city.table.filter(
         [slot < "2024-02-19T10:00" for slot in city.table["slot"].to_pylist()]
     )
     latitudes = [h3.cell_to_latlng(name)[0] for name in table["hexagon"].to_pylist()]
     change = 30.0 * (np.array(latitudes) > 21.171) * (-1.0) ** np.arange(table.num_rows)
-    releases, at = [], table.column_names.index("mean_noisy")
-    for request, numbers in (("0" * 64, 40.0 + 0 * change), ("1" * 64, 40.0 + change)):
-        manifest = as_current(city.manifest | {"request": request})
-        own = table.set_column(at, "mean_noisy", pa.array(numbers))
-        releases.append(hv.Release(own, manifest, 1, replayed=True))
-    made = hv.compare_releases(*releases)
-    html = render_derived(made.table, made.statement, context=city.context, files=["cells.csv"])
-    return html, made.table.to_pylist()
+    before, after = (
+        restated(city, with_column(table, "mean_noisy", numbers), request=digit * 64)
+        for digit, numbers in (("0", 40.0 + 0 * change), ("1", 40.0 + change))
+    )
+    made = hv.compare_releases(before, after)
+    return page_of(made, context=context), made.table.to_pylist()
 
 
 def test_a_comparison_has_the_page_of_a_release(show, changes):
@@ -372,14 +368,10 @@ def test_a_tapped_hexagon_shows_its_week(show, city):
         | {"records": 9, "mean": 20.0 + k, "mean_low": 18.0 + k, "mean_high": 22.0 + k}
         for k, (day, time) in enumerate(days)
     ]
-    identity = {"dataset": "buses", "request": "0" * 64, "epsilon_spent": "1", "ledger": None}
-    identity |= {"privacy_unit": "user", "receipt_sha256": None, "period": "", "publisher": ""}
-    statement = {
-        "kind": "roll-up", "statistic": "mean", "source": identity, "by": "weekday",
-        "releases": [{}] * 12, "basis": "model", "covers": "An interval.",
-        "grid": city.manifest["grid"] | {"slot": "pooled"},
-    } | {name: city.manifest[name] for name in ("dataset", "bounds")}  # fmt: skip
-    page = show(render_derived(pa.Table.from_pylist(rows), statement), PHONE, touch=True)
+    made = hv.roll_up(city, resolution=7)
+    facts = {"by": "weekday", "releases": [{}] * 12}
+    week = replace(made, table=pa.Table.from_pylist(rows), statement=made.statement | facts)
+    page = show(page_of(week), PHONE, touch=True)
     assert "Average speed over 12 days, by day of the week" in page.title()
     page.touchscreen.tap(*middle_of_map(page))
     page.wait_for_selector("#readout .value")
@@ -391,36 +383,41 @@ def test_a_tapped_hexagon_shows_its_week(show, city):
 
 
 @pytest.fixture(scope="module")
-def two_columns(city) -> tuple:
-    """Return the page of two value columns, the second without the first hexagon, and its rows."""
-    first = city.table["hexagon"][0]
-    rows = [row for row in city.table.to_pylist() if row["hexagon"] != first.as_py()]
-    delays = pa.Table.from_pylist([row | {"mean_raw": row["mean_raw"] / 2} for row in rows])
-    second = city.manifest | {"dataset": city.manifest["dataset"] | {"value": "delay"}}
-    names = ("speed", "delay")
-    stated = {"value_unit": "km/h", "epsilon": "0.5", "users": 9, "records": 99}
-    manifest = city.manifest | {
-        "columns": [stated | {"column": one, "prefix": one, "cells": 500} for one in names],
-        "losses": city.manifest["losses"] | {"p99": 0.9, "mean": 0.3},
-        "heading": "Average of speed, delay",
-    }
-    tables = {"speed": (city.table, city.manifest), "delay": (delays, second)}
-    return render(city.table, manifest, columns=tables, context=city.context), rows
+def two_columns(context) -> hv.Release:
+    """Return a release of two value columns, the second without the first hexagon."""
+    table = records()
+    first, delays = table["lat"][0], np.arange(table.num_rows) % 40 / 1.0
+    missing = [lat == first for lat in table["lat"]]
+    table = table.append_column("delay", pa.array(delays, mask=np.array(missing)))
+    data = hv.read(
+        table, user="bus", value=["speed", "delay"], lat="lat", lon="lon", time="time",
+        bounds={"speed": (0, 60), "delay": (0, 50)}, cells=hv.Cells(7, "1h", "Asia/Kolkata"),
+        value_unit={"speed": "km/h", "delay": "km/h"}, repeats="keep", max_bad_rows=0.5,
+    )  # fmt: skip
+    plan = hv.plan(data, epsilon=40, clipping_range="bounds", advise=False)
+    book = hv.Ledger("memory://", dataset="buses", budget=40)
+    with fixed_noise():
+        return hv.release(data, plan, ledger=book, accept_noise=True)
 
 
-def test_a_value_column_is_chosen(show, city, two_columns):
+def test_a_value_column_is_chosen(show, context, two_columns):
     """Numbers, counts and names are those of the column; its missing cells have none."""
-    html, rows = two_columns
-    page = show(html, DESK)
+    absent = next(row for row in two_columns if row["delay_mean_raw"] is None)
+    here = next(
+        row for row in two_columns
+        if row["delay_mean_raw"] is not None and row["slot"] == absent["slot"]
+    )  # fmt: skip
+    page = show(page_of(two_columns, context=context), DESK)
     page.get_by_label("Value column").select_option("delay")
     assert "statistic=Average+delay" in page.url
-    assert set(texts(page, "quality")[:3]) == {"not published"}
-    assert texts(page, "users")[0] == "\u2013"
+    is_absent = [grade == "not published" for grade in texts(page, "quality")]
+    assert any(is_absent)
+    assert [count == "\u2013" for count in texts(page, "users")] == is_absent
     page.goto(f"{page.url.partition('#')[0]}#statistic=Average+delay+%28km%2Fh%29&cell="
-              f"{rows[0]['hexagon']}&slot={rows[0]['slot']}")  # fmt: skip
+              f"{here['hexagon']}&slot={here['slot']}")  # fmt: skip
     card = page.locator("#readout")
-    assert card.locator(".value").inner_text() == f"{rows[0]['mean_raw'] / 2:.1f}\u00a0km/h"
-    page.goto(page.url.replace(rows[0]["hexagon"], city.table["hexagon"][0].as_py()))
+    assert card.locator(".value").inner_text() == f"{here['delay_mean_raw']:.1f}\u00a0km/h"
+    page.goto(page.url.replace(here["hexagon"], absent["hexagon"]))
     assert "no records of this value column" in card.inner_text()
     page.get_by_label("Value column").select_option("speed")
     assert "no records" not in card.inner_text()

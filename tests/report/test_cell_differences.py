@@ -1,54 +1,55 @@
 """One rule for the difference of two cells: what it joins, and that it holds for known truths."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.report.cell_differences import ComparableNumbers
-from hexveil.report.manifest_view import ManifestView
-from publishing.releases import statements_of
+from report.pages import data_of, page_of, restated
 
 
-def numbers(number, below, above=None, bias=0.0, **facts):
-    """Return numbers of cells with errors below and above them."""
-    number, below = np.array(number), np.array(below)
-    above = below if above is None else np.array(above)
-    used = facts.pop("is_used", np.ones(number.size, dtype=bool))
-    return ComparableNumbers(number, below, above, np.full(number.size, bias), used, 65.0)
+@pytest.fixture
+def pair(wards):
+    """Return a function of numbers and distances that gives the difference of two cells."""
+
+    def difference(number, below, above=None, bias=0.0, weight=(1, 1)):
+        number, below = np.array(number), np.array(below)
+        above = below if above is None else np.array(above)
+        columns = {
+            "cell": ["a", "b"], "mean_raw": number, "mean_bias": np.full(2, bias),
+            "mean_low": number - below, "mean_high": number + above, "weight_low": weight,
+        }  # fmt: skip
+        found = restated(wards, pa.table(columns)).difference("a", "b")
+        return found.difference, found.low, found.high, found.is_told_apart
+
+    return difference
 
 
-def pair(cells):
-    """Return the difference of the first two cells."""
-    value, low, high, is_told = cells.differ(np.array([0]), np.array([1]))
-    return value[0], low[0], high[0], bool(is_told[0])
-
-
-def test_independent_errors_join_as_the_root_of_their_squares():
+def test_independent_errors_join_as_the_root_of_their_squares(pair):
     """Distances of 3 and 4 make 5: overlapping intervals can be told apart."""
-    assert pair(numbers([30.0, 24.0], [3.0, 4.0])) == (6.0, 1.0, 11.0, True)
-    assert pair(numbers([30.0, 26.0], [3.0, 4.0])) == (4.0, -1.0, 9.0, False)
+    assert pair([30.0, 24.0], [3.0, 4.0]) == (6.0, 1.0, 11.0, True)
+    assert pair([30.0, 26.0], [3.0, 4.0]) == (4.0, -1.0, 9.0, False)
     # Each side has its own distances; a difference is at most the range.
-    found = pair(numbers([30.0, 24.0], [3.0, 40.0], [12.0, 4.0]))
-    assert (found[1], found[2]) == pytest.approx((1.0, 6.0 + np.hypot(12.0, 40.0)))
-    assert pair(numbers([60.0, 5.0], [30.0, 40.0]))[2] == 65.0
-    is_used = np.array([True, False])
-    assert not pair(numbers([60.0, 5.0], [3.0, 4.0], is_used=is_used))[3]
+    found = pair([30.0, 24.0], [3.0, 40.0], [12.0, 4.0])
+    assert found[1:3] == pytest.approx((1.0, 6.0 + np.hypot(12.0, 40.0)), abs=2e-3)
+    assert pair([60.0, 5.0], [30.0, 40.0])[2] == 65.0
+    assert not pair([60.0, 5.0], [3.0, 4.0], weight=(1, 0))[3]
+    # Bias is no draw: it is taken out of the distances, and adds up.
+    assert pair([30.0, 20.0], [4.0, 5.0], bias=1.0) == (10.0, 3.0, 17.0, True)
 
 
 def test_the_page_has_the_numbers_and_the_bias_of_raw_averages(city):
     """Shown are raw numbers: their stated bias is taken out of the distances, and added in full."""
-    view = ManifestView.from_manifest(city.manifest)
-    cells = ComparableNumbers.of(city.table, view)
-    number, (low, high) = view.shown_numbers(city.table), view.shown_limits(city.table)
-    bias = city.table["mean_bias"].to_numpy()
-    assert np.allclose(cells.number, number, atol=1e-3)
-    assert (cells.below + cells.bias >= number - low - 1e-9).all()
-    assert (cells.above + cells.bias >= high - number - 1e-9).all()
-    assert (cells.below + cells.bias <= number - low + 2.1e-3).all()
-    assert (cells.bias <= bias + 1e-3).all()
-
-
-# ---- through the public doors ----
+    columns = data_of(page_of(city))["columns"]
+    shown = {name: np.array(columns[name]) for name in ("number", "below", "above", "bias")}
+    number, low, high, bias = (
+        city[f"mean_{name}"] for name in ("raw", "low", "high", "bias")
+    )  # fmt: skip
+    assert np.allclose(shown["number"], number, atol=1e-3)
+    assert (shown["below"] + shown["bias"] >= number - low - 1e-3).all()
+    assert (shown["above"] + shown["bias"] >= high - number - 1e-3).all()
+    assert (shown["below"] + shown["bias"] <= number - low + 2.1e-3).all()
+    assert (shown["bias"] <= bias + 1e-3).all()
 
 
 def made(seed, groups=30, users=40):
@@ -68,8 +69,6 @@ def made(seed, groups=30, users=40):
 
 def release(tmp_path, columns, **options):
     """Return a release of these readings by label."""
-    import pyarrow as pa  # noqa: PLC0415  beside what it is about
-
     data = hv.read(
         pa.table(columns), user="u", value="v", time="t", bounds=(0, 100), quantum="0.1",
         value_unit="km/h", cells=hv.Labels("g"),
@@ -91,19 +90,19 @@ def test_intervals_of_differences_hold_the_truth(tmp_path, options):
     for edition in range(10):
         made_release = release(tmp_path, columns, edition=str(edition + 1), **options)
         cells = list(made_release["cell"])
-        view = ManifestView.from_manifest(statements_of(made_release))
         first, second = np.triu_indices(len(cells), 1)
-        numbers = ComparableNumbers.of(made_release.table, view)
-        value, lowest, highest, is_told = numbers.differ(first, second)
+        first, second = first[edition::10], second[edition::10]
+        found = [
+            made_release.difference(cells[a], cells[b]) for a, b in zip(first, second, strict=True)
+        ]
         true = np.array([truth[name.split("=")[-1]] for name in cells])
-        difference = true[first] - true[second]
-        held.append(((lowest <= difference) & (difference <= highest)).mean())
+        pairs = zip(found, true[first] - true[second], strict=True)
+        held.append(np.mean([one.low <= difference <= one.high for one, difference in pairs]))
     assert np.mean(held) > 0.9
-    low, high = view.shown_limits(made_release.table)
+    low, high = made_release["mean_low"], made_release["mean_high"]
     disjoint = (low[first] > high[second]) | (high[first] < low[second])
-    assert is_told.sum() >= disjoint.sum()
+    assert sum(one.is_told_apart for one in found) >= disjoint.sum()
     one = made_release.difference(cells[0], cells[1])
-    assert (one.difference, one.low, one.high) == pytest.approx((value[0], lowest[0], highest[0]))
     other = made_release.difference(cells[1], cells[0])
     assert (other.low, other.high) == pytest.approx((-one.high, -one.low))
     for second, statistic, words in (

@@ -1,8 +1,9 @@
-"""Where hexagons are drawn."""
+"""Where hexagons are drawn, what lies around them, and the words that name them."""
 
 import json
 import math
-from pathlib import Path
+import re
+from importlib import resources
 
 import h3
 import numpy as np
@@ -11,28 +12,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import examples
-from hexveil.report.geography import atlas as geography
-from hexveil.report.geography import background as module
-from hexveil.report.geography.atlas import (
-    AREAS,
-    Box,
-    Places,
-    describe_places,
-    format_distance,
-    outlines_in,
-    world_places,
-)
-from hexveil.report.geography.background import draw_map, projected_rings
-from hexveil.report.geography.context import Layer, Shape
+from report.conftest import hexagon_table
+from report.pages import data_of, page_of, restated, write_layer
+
+
+@pytest.fixture(scope="module")
+def around(city):
+    """Return a function that gives the map of some hexagons as the page has it."""
+
+    def map_of(names, context=None, *, hide_geography=False):
+        release = restated(city, hexagon_table(list(names), [], [], missing=0.0))
+        html = page_of(release, context=context, hide_geography=hide_geography)
+        found = data_of(html)["map"]
+        # No area of the package reaches out of the map, whatever it was cut from.
+        low, high = np.reshape(found["extent"], (2, 2))
+        corners = [decoded(ring) for kind in AREAS for ring in found["layers"].get(kind, ())]
+        for ring in corners:
+            assert (ring >= low - 2 * found["detail"]).all()
+            assert (ring <= high + 2 * found["detail"]).all()
+        return found
+
+    return map_of
+
+
+AREAS = ("land", "lake")
+
+
+def decoded(moves):
+    """Return the corners of a line that the page has as moves."""
+    return np.cumsum(np.array(moves).reshape(-1, 2), axis=0)
 
 
 @given(st.floats(-80, 80), st.floats(-180, 180), st.integers(3, 12))
 @examples(60)
-def test_hexagons_keep_their_area_near_the_middle(lat, lon, resolution):
+def test_hexagons_keep_their_area_near_the_middle(around, lat, lon, resolution):
     """In the middle of the map a metre drawn is a metre of ground."""
     name = h3.latlng_to_cell(lat, lon, resolution)
-    projection, (ring,) = projected_rings([name])
-    x, y = (ring * projection.unit).astype(float).T
+    found = around([name], hide_geography=True)
+    x, y = (decoded(found["rings"][0]) * found["unit"]).astype(float).T
     area = abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
     # Beyond resolution 12 the reference area itself is inexact near 180 degrees.
     tolerance = 0.12 if resolution < 6 else 0.03
@@ -45,95 +62,77 @@ def test_hexagons_keep_their_area_near_the_middle(lat, lon, resolution):
 EIGHTHS = ("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west")
 
 
-def places(*rows) -> Places:
-    """Return places from (name, longitude, latitude, population)."""
-    names, lon, lat, population = zip(*rows, strict=True)
-    return Places(names, np.column_stack([lon, lat]).astype(float), np.array(population, float))
-
-
-def test_a_hexagon_is_named_by_the_best_known_place_in_it():
-    """Of two places in a hexagon the larger gives the name, without distance."""
+def test_a_hexagon_is_named_by_the_best_known_place_in_it(around, tmp_path):
+    """Of two places in a hexagon the better known gives the name, without distance."""
     cell = h3.latlng_to_cell(52.2, 21.0, 6)
     lat, lon = h3.cell_to_latlng(cell)
-    known = places(("Hamlet", lon, lat, 600), ("Town", lon + 0.005, lat, 9_000))
-    assert describe_places([cell], known) == ["Town"]
+    points = (
+        ({"name": "Town"}, "Point", (lon + 0.005, lat)),
+        ({"name": "Mill"}, "Point", (lon, lat)),
+    )
+    known = write_layer(tmp_path, *points)
+    assert around([cell], known, hide_geography=True)["words"] == ["Town"]
 
 
-def test_a_city_names_further_than_a_village():
-    """Between a village at four kilometres and a city at five, the city gives the name."""
-    cell = h3.latlng_to_cell(52.0, 21.0, 9)
-    lat, lon = h3.cell_to_latlng(cell)
-    known = places(("Village", lon, lat + 4 / 111.2, 500), ("City", lon, lat - 5 / 111.2, 2e6))
-    assert describe_places([cell], known) == ["5.0 km north of City"]
+def test_a_city_names_further_than_a_village(around):
+    """Between Vareli at four kilometres and Surat at nine, the city gives the name."""
+    east = h3.grid_disk("8842d9895bfffff", 9)
+    assert around(east)["words"][0] == "8.8 km east of Surat"
 
 
-@given(st.floats(-80, 80), st.floats(-180, 180), st.integers(0, 7), st.floats(0.5, 3))
-@examples(60)
-def test_directions_are_those_of_the_compass(lat, lon, wind, degrees):
+@pytest.mark.parametrize("lat", [-55.0, -10.0, 0.3, 40.0, 58.0])
+def test_directions_are_those_of_the_compass(around, tmp_path, lat):
     """Walking from a place in one of eight directions leads to a hexagon that says so."""
-    angle = wind * math.pi / 4
-    there_lat = lat + degrees * math.cos(angle)
-    there_lon = lon + degrees * math.sin(angle) / math.cos(math.radians(lat))
-    cell = h3.latlng_to_cell(there_lat, there_lon, 10)
-    (found,) = describe_places([cell], places(("Here", lon, lat, 1_000)))
-    if abs(lat) < 60:  # nearer to the poles meridians turn on the way
-        assert found.endswith(f" {EIGHTHS[wind]} of Here")
-    true = h3.great_circle_distance((lat, lon), h3.cell_to_latlng(cell), unit="km")
-    assert found.startswith(format_distance(true, fine=True))
+    lon, names = 179.2, []
+    for wind in range(len(EIGHTHS)):
+        degrees, angle = 0.5 + 0.2 * wind, wind * math.pi / 4
+        north = lat + degrees * math.cos(angle)
+        east = lon + degrees * math.sin(angle) / math.cos(math.radians(north))
+        names.append(h3.latlng_to_cell(north, (east + 180) % 360 - 180, 7))
+    known = write_layer(tmp_path, ({"name": "Here"}, "Point", (lon, lat)))
+    words = around(names, known, hide_geography=True)["words"]
+    for name, found, wind in zip(names, words, EIGHTHS, strict=True):
+        said, unit, way = re.fullmatch(r"([\d.]+) (k?m) (\S+) of Here", found).groups()
+        true = h3.great_circle_distance((lat, lon), h3.cell_to_latlng(name), unit=unit)
+        assert way == wind
+        assert float(said) == pytest.approx(true, abs=0.05 if "." in said else 5.0)
 
 
 # ---- The package's own geography: it is where the world is, and cut to a map ----
-
-
-def area(ring: np.ndarray) -> float:
-    x, y = ring.T
-    return abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))) / 2
 
 
 @pytest.mark.parametrize(
     ("name", "lon", "lat"),
     [("Surat", 72.83, 21.2), ("Warsaw", 21.01, 52.23), ("Honolulu", -157.86, 21.31)],
 )
-def test_cities_are_where_they_are(name, lon, lat):
-    """A city is found by name within a few kilometres of its place."""
-    places = world_places().within(Box(lon - 0.1, lat - 0.1, lon + 0.1, lat + 0.1))
-    assert name in places.names
-    assert places.names[int(np.argmax(places.population))] == name
+def test_cities_are_where_they_are(around, name, lon, lat):
+    """The hexagon of a city has its name, though there are other places in it."""
+    cell = h3.latlng_to_cell(lat, lon, 4)
+    found = around([cell])
+    assert found["words"] == [name]
+    ((x, y),) = [place for *place, label in found["labels"] if label == name]
+    metres = h3.great_circle_distance((lat, lon), h3.cell_to_latlng(cell), unit="m")
+    assert math.hypot(x, y) * found["unit"] == pytest.approx(metres, abs=9_000)
 
 
-def test_a_map_across_the_date_line_has_both_sides():
+def test_a_map_across_the_date_line_has_both_sides(around, tmp_path):
     """Fiji lies on both sides of 180 degrees, and is on a map that runs past it."""
-    box = Box(176, -20, 184, -15)
-    east = np.concatenate(outlines_in("land", box))[:, 0]
-    assert east.min() < 179
-    assert east.max() > 180.5
-    both = Places(("east", "west"), np.array([[179.5, -17.0], [-179.5, -17.0]]), np.ones(2))
-    assert both.within(box).position[:, 0].tolist() == [179.5, 180.5]
-
-
-@given(
-    st.floats(-180, 175), st.floats(-80, 75), st.floats(0.5, 60), st.floats(0.5, 30),
-    st.sampled_from(AREAS),
-)  # fmt: skip
-@examples(40)
-def test_what_is_cut_lies_in_the_box(west, south, width, height, kind):
-    """No corner of a cut area is outside, and no area is larger than the box."""
-    box = Box(west, south, west + width, south + height)
-    for ring in outlines_in(kind, box):
-        low, high = ring.min(axis=0), ring.max(axis=0)
-        assert (low >= np.array([box.west, box.south]) - 1e-9).all()
-        assert (high <= np.array([box.east, box.north]) + 1e-9).all()
-        assert area(ring) <= width * height * (1 + 1e-9)
+    sides = [({"name": f"{lon}"}, "Point", (lon, -17.0)) for lon in (179.5, -179.5)]
+    fiji = h3.grid_disk(h3.latlng_to_cell(-17.0, 180.0, 4), 3)
+    found = around(fiji, write_layer(tmp_path, *sides))
+    land = np.concatenate([decoded(ring) for ring in found["layers"]["land"]])[:, 0]
+    assert land.min() < 0 < land.max()
+    places = {name: x * found["unit"] for x, _, name in found["labels"]}
+    assert places["-179.5"] - places["179.5"] == pytest.approx(106_000, rel=0.02)
 
 
 def test_the_data_are_small_and_name_their_sources():
     """Every installation carries less than 1.4 MB of them, and says whose they are."""
-    folder = Path(geography.__file__).parents[1] / "assets" / "geography"
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 1_400_000
+    folder = resources.files("hexveil") / "report" / "assets" / "geography"
+    assert sum(len(file.read_bytes()) for file in folder.iterdir()) < 1_400_000
     said = (folder / "ATTRIBUTION.txt").read_text("utf-8")
     assert "public domain" in said
     assert "Creative Commons Attribution 4.0" in said
-    assert "CC BY 4.0" in geography.ATTRIBUTION
 
 
 # ---- What lies around the hexagons: cut to the map, small enough, and named by the holder first
@@ -142,15 +141,7 @@ def test_the_data_are_small_and_name_their_sources():
 WARSAW = h3.grid_disk(h3.latlng_to_cell(52.23, 21.0, 6), 4)
 
 
-def around(names, context=None, *, geography=True):
-    return draw_map(names, context, geography=geography)
-
-
-def decoded(moves):
-    return np.cumsum(np.array(moves).reshape(-1, 2), axis=0)
-
-
-def test_a_map_of_warsaw_has_land_river_and_names():
+def test_a_map_of_warsaw_has_land_river_and_names(around):
     """Every hexagon has words, the city's name is written, and land reaches the edges."""
     found = around(WARSAW)
     assert len(found["words"]) == len(WARSAW)
@@ -158,38 +149,39 @@ def test_a_map_of_warsaw_has_land_river_and_names():
     assert "Warsaw" in found["words"]
     assert "Warsaw" in [name for _, _, name in found["labels"]]
     assert found["layers"]["river"]
+    assert "CC BY 4.0" in found["attribution"]
     west, south, east, north = found["extent"]
     land = decoded(found["layers"]["land"][0])
     assert land.min(axis=0).tolist() == pytest.approx([west, south], abs=2 * found["detail"])
     assert land.max(axis=0).tolist() == pytest.approx([east, north], abs=2 * found["detail"])
 
 
-def test_without_geography_there_is_nothing_of_it():
+def test_without_geography_there_is_nothing_of_it(around):
     """No line, name, word or attribution of the package remains."""
-    found = around(WARSAW, geography=False)
+    found = around(WARSAW, hide_geography=True)
     assert not found["layers"]
     assert not found["labels"]
     assert not found["words"]
     assert not found["attribution"]
 
 
-def test_the_holders_names_come_first():
+def test_the_holders_names_come_first(around, tmp_path):
     """A named point of the context names its hexagon, whatever city is there too."""
     lat, lon = h3.cell_to_latlng(WARSAW[0])
-    depot = Layer([Shape("Depot 7", is_line=False, lines=[[(lon, lat)]])])
+    depot = write_layer(tmp_path, ({"name": "Depot 7"}, "Point", (lon, lat)))
     assert around(WARSAW, depot)["words"][0] == "Depot 7"
-    alone = around(WARSAW, depot, geography=False)
+    alone = around(WARSAW, depot, hide_geography=True)
     assert alone["words"][0] == "Depot 7"
     assert all(words.endswith("of Depot 7") for words in alone["words"][1:])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resolution", [0, 1, 3])
-def test_geography_fits_into_a_page(resolution):
+def test_geography_fits_into_a_page(around, resolution):
     """However much of the world a map shows, its lines stay within their limit."""
     names = sorted(h3.get_res0_cells()) if resolution == 0 else None
     names = names or h3.grid_disk(h3.latlng_to_cell(50.0, 10.0, resolution), 5)
-    found = around(list(names))
-    assert len(json.dumps(found["layers"], separators=(",", ":"))) <= module.MAX_GEOGRAPHY_BYTES
+    found = around(names)
+    assert len(json.dumps(found["layers"], separators=(",", ":"))) <= 90_000
     assert found["layers"]["land"]
     assert len(json.dumps(found["labels"])) < 20_000

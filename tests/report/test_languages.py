@@ -99,10 +99,8 @@ def test_a_folder_speaks_each_language(tmp_path, capsys, kind):
         capsys.readouterr()
 
 
-def test_an_unknown_language_is_refused(tmp_path):
+def test_an_unknown_language_is_refused(city, tmp_path):
     """Before anything is written, with the languages that there are."""
-    from hexveil.publishing.folder import FolderOptions  # noqa: PLC0415
-
     with pytest.raises(hv.InputError, match="one of en, de, hi, pl, got 'xx'"):
-        FolderOptions(language="xx")
+        city.write(tmp_path / "map", language="xx")
     assert list(tmp_path.iterdir()) == []

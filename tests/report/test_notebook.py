@@ -3,17 +3,15 @@
 import base64
 import importlib.util
 import re
-from dataclasses import replace
 
+import h3.api.basic_int
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.report import notebook
-from hexveil.report.manifest_view import ManifestView
-from hexveil.report.notebook import DOT, draw_cells, summarize
-from hexveil.report.payload import colour_ends
+from report.conftest import hexagon_table
+from report.pages import data_of, page_of, restated, with_column
 
 if importlib.util.find_spec("matplotlib") is None:
     pytest.skip("matplotlib is not installed", allow_module_level=True)
@@ -21,8 +19,7 @@ if importlib.util.find_spec("matplotlib") is None:
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_hex
-
-from hexveil.report.figure_style import colours_of
+from matplotlib.figure import Figure
 
 RAW = "mean_raw"
 
@@ -35,14 +32,10 @@ def closed():
     plt.close("all")
 
 
-def view_of(release):
-    return ManifestView.from_manifest(release.manifest)
-
-
-def drawn(city, name=RAW, table=None, **options):
+def drawn(release, name=RAW, **options):
     """Return the axes of a column, its hexagons with a number, and the rows that these show."""
-    table = city.table if table is None else table
-    axes = draw_cells(table, view_of(city), name, **options)
+    table = release.table
+    axes = release.plot(name, **options)
     _, cells, *marks = axes.collections
     slot = (
         options.get("slot")
@@ -57,25 +50,33 @@ def drawn(city, name=RAW, table=None, **options):
 
 
 def test_a_map_has_every_cell_in_its_colour(city):
-    """The colours are those that the page gives these numbers and grades."""
-    axes, cells, _, rows = drawn(city)
-    grades = city.table["mean_quality"].to_pylist()
-    scale = colour_ends(city.table[RAW].to_numpy(), grades)
-    values, own = (np.array([row[name] for row in rows]) for name in (RAW, "mean_quality"))
-    fills = [to_hex(colour) for colour in cells.get_facecolor()]
-    assert fills == colours_of(values, own.tolist(), scale)
+    """Equal parts of the page's scale are a class each, of the page's colours for a grade."""
+    grades = ["cut off", *city.table["mean_quality"].to_pylist()[1:]]
+    release = restated(city, with_column(city.table, "mean_quality", grades))
+    axes, cells, _, rows = drawn(release)
+    page = data_of(page_of(release))
+    low, high = page["choices"][0]["colour"].values()
+    sure = [row[RAW] for row in release if row["mean_quality"] != "noise"]
+    assert low <= min(sure) < max(sure) <= high
+    # Noise may lie outside, and has one colour.
+    expected = []
+    for row in rows:
+        colours = page["palette"]["light"][row["mean_quality"]]
+        part = int(np.floor((row[RAW] - low) / (high - low) * len(colours)))
+        expected.append(colours[np.clip(part, 0, len(colours) - 1)])
+    assert [to_hex(colour) for colour in cells.get_facecolor()] == [c.lower() for c in expected]
+    assert {row["mean_quality"] for row in rows} >= {"good", "caution", "noise"}
     assert axes.get_title().startswith("Average speed, 19 Feb 2024")
     bar = next(one for one in axes.figure.axes if one is not axes)
-    assert bar.get_ylim() == scale
+    assert bar.get_ylim() == (low, high)
     axes.figure.canvas.draw()
 
 
 def test_each_grade_has_its_mark(city):
     """A cross on noise, a triangle on each cell cut off, and both in the legend."""
     grades = ["cut off", "noise", "good", "caution"] * city.table.num_rows
-    at = city.table.column_names.index("mean_quality")
-    table = city.table.set_column(at, "mean_quality", [grades[: city.table.num_rows]])
-    axes, cells, marks, rows = drawn(city, table=table)
+    table = with_column(city.table, "mean_quality", grades[: city.table.num_rows])
+    axes, cells, marks, rows = drawn(restated(city, table))
     own = [row["mean_quality"] for row in rows]
     boxes = [path.get_extents() for path in cells.get_paths()]
     middles = [[(b.x0 + b.x1) / 2, (b.y0 + b.y1) / 2] for b in boxes]
@@ -90,7 +91,7 @@ def test_each_grade_has_its_mark(city):
 def test_a_summary_needs_no_script_and_no_network(city):
     """Promise, picture and first rows; the picture stands in the page, its title is escaped."""
     begun = plt.get_fignums()
-    page = summarize(city.table, view_of(city), RAW)
+    page = city._repr_html_()
     promise = city.manifest["guarantee"]["promise"]
     assert page.startswith(f"<p>{city.table.num_rows:,} cells. {promise}</p>")
     assert "<p>One of 6 slots: .plot(slot=...)</p>" in page
@@ -101,17 +102,23 @@ def test_a_summary_needs_no_script_and_no_network(city):
 
 
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("radius", "sentence"),
     [
-        ({"MAX_HEXAGONS": 90}, "Too many hexagons for a notebook: .plot() draws them."),
-        ({"is_installed": lambda _: False}, "A picture needs matplotlib: pip install"),
+        (26, "Too many hexagons for a notebook: .plot() draws them."),
+        (1, "A picture needs matplotlib: pip install"),
     ],
 )
-def test_a_sentence_stands_in_place_of_a_picture(city, monkeypatch, changes, sentence):
-    """Where there are too many hexagons, or no library to draw them; no outline is computed."""
-    for name, value in (changes | {"draw_cells": pytest.fail}).items():
-        monkeypatch.setattr(notebook, name, value)
-    page = summarize(city.table, view_of(city), RAW)
+def test_a_sentence_stands_in_place_of_a_picture(city, monkeypatch, radius, sentence):
+    """Where there are more than 2,000 hexagons, or no library to draw them; no outline is made."""
+    names = h3.grid_disk(h3.latlng_to_cell(21.17, 72.83, 8), radius)
+    release = restated(city, hexagon_table(names, [], [], missing=0.0))
+    find = importlib.util.find_spec
+    if radius == 1:
+        hidden = lambda name, *_: None if name == "matplotlib" else find(name)  # noqa: E731
+        monkeypatch.setattr(importlib.util, "find_spec", hidden)
+    for place, name in ((Figure, "savefig"), (h3.api.basic_int, "cell_to_boundary")):
+        monkeypatch.setattr(place, name, pytest.fail)
+    page = release._repr_html_()
     assert sentence in page
     assert "<img" not in page
 
@@ -135,13 +142,13 @@ def test_an_unknown_slot_and_a_column_of_text_are_refused(city):
     with pytest.raises(
         hv.InputError, match=r"no slot '2024-02-19T7:00'; did you mean '2024-02-19T07"
     ):
-        draw_cells(city.table, view_of(city), RAW, slot="2024-02-19T7:00")
+        city.plot(RAW, slot="2024-02-19T7:00")
     with pytest.raises(hv.InputError, match="no slot 'noon'; it has 2024-02-19T07:00, 2024"):
-        draw_cells(city.table, view_of(city), RAW, slot="noon")
+        city.plot(RAW, slot="noon")
     with pytest.raises(hv.InputError, match="has no timeslots; leave slot out"):
-        draw_cells(city.table.drop_columns(["slot"]), view_of(city), RAW, slot="07:00")
+        restated(city, city.table.drop_columns(["slot"])).plot(RAW, slot="07:00")
     with pytest.raises(hv.InputError, match="column 'mean_quality' has none"):
-        draw_cells(city.table, view_of(city), "mean_quality")
+        city.plot("mean_quality")
 
 
 def test_smoothed_numbers_have_the_interval_of_the_model(city):
@@ -149,12 +156,11 @@ def test_smoothed_numbers_have_the_interval_of_the_model(city):
     moved = np.clip(city.table["mean_raw"].to_numpy() + 1, 0, 65)
     table = city.table.append_column("mean_smoothed", pa.array(moved))
     for name, value in (("mean_low", moved - 0.5), ("mean_high", moved + 0.5)):
-        at = table.column_names.index(name)
-        table = table.set_column(at, name, pa.array(np.clip(value, 0, 65)))
-    table = table.drop_columns(["hexagon", "slot", "slot_end"])
+        table = with_column(table, name, np.clip(value, 0, 65))
+    release = restated(city, table.drop_columns(["hexagon", "slot", "slot_end"]))
     widths = {}
     for name in ("mean_smoothed", RAW):
-        (bars,) = draw_cells(table, view_of(city), name).containers
+        (bars,) = release.plot(name).containers
         widths[name] = [np.ptp(one[:, 0]) for one in bars.lines[2][0].get_segments()]
     assert max(widths["mean_smoothed"]) <= 1 + 1e-9
     assert min(widths[RAW]) > 2
@@ -164,21 +170,21 @@ def test_labels_begin_with_the_largest_number(city):
     """Labels are dots with intervals, noise hollow; of many cells those of most records."""
     names = [f"route ${row} $" for row in range(len(city.table))]
     table = city.table.drop_columns(["hexagon", "slot", "slot_end"])
-    table = table.set_column(0, "cell", [names])
-    axes = draw_cells(table, replace(view_of(city), label_columns=("cell",)), RAW)
-    many = f"{notebook.MAX_BARS} of {len(table)} cells, those with most records"
+    table = with_column(table, "cell", names)
+    axes = restated(city, table, grid={"kind": "labels", "columns": ["cell"]}).plot(RAW)
+    many = f"40 of {len(table)} cells, those with most records"
     assert axes.get_title() == f"Average speed ({many})"
     axes.figure.canvas.draw()
     labels = [text.get_text() for text in axes.get_yticklabels()]
     shown = {row["cell"]: row for row in table.to_pylist() if row["cell"] in labels}
     numbers = [shown[name][RAW] for name in labels]
     assert numbers == sorted(numbers, reverse=True)
-    most = sorted(table["records"].to_pylist())[-notebook.MAX_BARS :]
+    most = sorted(table["records"].to_pylist())[-40:]
     assert sorted(row["records"] for row in shown.values()) == most
     certain, noise = axes.get_lines()[-2:]
     assert len(noise.get_xdata()) == sum(row["mean_quality"] == "noise" for row in shown.values())
     assert to_hex(noise.get_markerfacecolor()) == "#ffffff"
-    assert to_hex(certain.get_markerfacecolor()).upper() == DOT
+    assert to_hex(certain.get_markerfacecolor()) == "#0072b2"
     (bars,) = axes.containers
     lows = [segment[0, 0] for segment in bars.lines[2][0].get_segments()]
     assert lows == pytest.approx([shown[name]["mean_low"] for name in labels])

@@ -2,72 +2,77 @@
 
 import json
 import math
+import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.report.figure_style import colours_of, palette
-from hexveil.report.geography import background as module
-from hexveil.report.geography.context import Layer, Shape
-from hexveil.report.payload import colour_ends, slot_text, ticks
-from hexveil.report.templates import format_rounded_up
+from examples import examples
+from report.pages import data_of, page_of, restated, with_column, write_layer
 
 
 @pytest.mark.parametrize(
-    ("start", "end", "text"),
+    "slots",
     [
-        ("2024-02-19T15:00", "2024-02-19T16:00", "19 Feb 2024, 15:00\u201316:00"),
-        ("2024-02-19T18:00", "2024-02-20T00:00", "19 Feb 2024, 18:00\u201324:00"),
-        ("2024-02-19T00:00", "2024-02-20T00:00", "19 Feb 2024"),
-        ("2024-02-19T15:00", "", "19 Feb 2024, 15:00"),
-        ("15:00", "16:00", "15:00\u201316:00"),
-        ("18:00", "00:00", "18:00\u201324:00"),
-        ("15:00", "", "15:00"),
+        {
+            ("2024-02-19T00:00", "2024-02-20T00:00"): "19 Feb 2024",
+            ("2024-02-19T14:00", ""): "19 Feb 2024, 14:00",
+            ("2024-02-19T15:00", "2024-02-19T16:00"): "19 Feb 2024, 15:00\u201316:00",
+            ("2024-02-19T18:00", "2024-02-20T00:00"): "19 Feb 2024, 18:00\u201324:00",
+        },
+        {
+            ("14:00", ""): "14:00",
+            ("15:00", "16:00"): "15:00\u201316:00",
+            ("18:00", "00:00"): "18:00\u201324:00",
+        },
     ],
 )
-def test_slots_are_said_for_people(start, end, text):
+def test_slots_are_said_for_people(wards, slots):
     """Calendar slots carry their day, pooled ones only the hours, whole days only the day."""
-    assert slot_text(start, end) == text
+    table = wards.table.slice(0, len(slots))
+    for name, column in zip(("slot", "slot_end"), zip(*slots, strict=True), strict=True):
+        table = table.append_column(name, pa.array(column))
+    assert data_of(page_of(restated(wards, table)))["slots"] == [*slots.values()]
 
 
-@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
-def test_marks_of_the_colour_bar_lie_on_it(low, width):
-    """There are at least two marks, evenly spaced, none beyond the ends."""
-    marks = ticks(low, low + width)
-    slack = 1e-6 * max(width, abs(low))
-    assert 2 <= len(marks) <= 6
-    assert low - slack <= marks[0] < marks[-1] <= low + width + slack
-    assert np.ptp(np.diff(marks)) <= slack
+@given(
+    st.lists(st.floats(-1, 1), min_size=1, max_size=8), st.floats(1e-3, 1e6), st.floats(-1e6, 1e6)
+)
+@examples(60)
+def test_the_colour_scale_and_its_marks_hold_every_value(wards, shares, width, middle):
+    """Noise does not stretch it; it has two marks at least, evenly spaced, none beyond an end."""
+    numbers = middle + np.array(shares) * width
+    table = wards.table.slice(0, len(shares) + 1)
+    table = with_column(table, "mean_raw", [*numbers, 1e9])
+    table = with_column(table, "mean_quality", [*["good"] * len(shares), "noise"])
+    (choice,) = data_of(page_of(restated(wards, table)))["choices"]
+    low, high = choice["colour"].values()
+    slack = 1e-9 * max(1.0, *map(abs, numbers))
+    assert low < high < 1e9
+    assert low <= numbers.min() + slack
+    assert high >= numbers.max() - slack
+    places = [place for place, _ in choice["marks"]]
+    assert 2 <= len(places) <= 7
+    assert 0 <= places[0] < places[-1] <= 100
+    assert np.ptp(np.diff(places)) <= 0.02 + 1e-9
 
 
-@given(st.lists(st.floats(-1e5, 1e5), min_size=1, max_size=8))
-def test_the_colour_scale_holds_every_value(values):
-    """Each value lies within the ends, which differ; noise does not stretch it."""
-    low, high = colour_ends(np.array([*values, 1e9]), [*["good"] * len(values), "noise"])
-    assert high < 1e9
-    assert low < high
-    slack = 1e-9 * max(1.0, *map(abs, values))
-    assert low <= min(values) + slack
-    assert high >= max(values) - slack
+def context_of(city, folder, line) -> list:
+    file = write_layer(folder, ({}, "LineString", line))
+    return data_of(page_of(city, context=file, hide_geography=True))["map"]["context"]
 
 
-def context_of(city, lines) -> list:
-    context = Layer([Shape("", is_line=True, lines=lines)])
-    hexagons = list(dict.fromkeys(city.table["hexagon"].to_pylist()))
-    return module.draw_map(hexagons, context, geography=False)["context"]
-
-
-def test_a_large_context_is_thinned(city, monkeypatch):
+def test_a_large_context_is_thinned(city, tmp_path):
     """Lines with too many corners keep their shape and lose corners until they fit."""
-    monkeypatch.setattr(module, "MAX_CONTEXT_BYTES", 300)
-    fine = [[72.80 + 0.00001 * i, 21.17] for i in range(5_000)]
-    (kept,) = context_of(city, [fine])
-    assert 2 <= len(kept) // 2 < 5_000
-    assert len(json.dumps([kept], separators=(",", ":"))) <= 300
+    fine = [[72.80 + 1e-6 * i, 21.17 + 2e-6 * (i % 2)] for i in range(60_000)]
+    (kept,) = context_of(city, tmp_path, fine)
+    assert 2 <= len(kept) // 2 < 60_000
+    assert len(json.dumps([kept], separators=(",", ":"))) <= 150_000
     # A turn further west is the same line.
-    (whole,) = context_of(city, [[[lon - 360, lat] for lon, lat in (fine[0], fine[-1])]])
+    (whole,) = context_of(city, tmp_path, [[lon - 360, lat] for lon, lat in (fine[0], fine[-1])])
     assert kept[:2] == whole[:2]
     for axis in (0, 1):
         assert sum(kept[axis::2]) == sum(whole[axis::2])  # moves: both end in the same place
@@ -76,7 +81,10 @@ def test_a_large_context_is_thinned(city, monkeypatch):
 # ---- Colours that readers with any colour vision can order ----
 
 
-MODES = pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.fixture(scope="module", params=["light", "dark"])
+def palette(request, city):
+    """Return the colours of a page on a light or a dark ground."""
+    return data_of(page_of(city))["palette"][request.param]
 
 
 def parts(colour: str) -> np.ndarray:
@@ -91,50 +99,34 @@ def lightness(colour: str) -> float:
     return float(116 * (linear @ [0.2126, 0.7152, 0.0722]) ** (1 / 3) - 16)
 
 
-@MODES
-def test_classes_of_one_grade_keep_their_order(mode):
+def test_classes_of_one_grade_keep_their_order(palette):
     """Lightness grows from class to class, so that it is seen without colours too."""
-    for grade in ("good", "caution"):
-        steps = np.diff([lightness(colour) for colour in palette(mode)[grade]])
+    for grade, number in (("good", 8), ("caution", 4), ("cut off", 4)):
+        steps = np.diff([lightness(colour) for colour in palette[grade]])
+        assert len(steps) == number - 1
         assert (steps > 4).all() if grade == "good" else (steps > 2).all()
+    assert len(palette["noise"]) == 1
 
 
-@MODES
-def test_differences_have_a_sign_that_everyone_sees(mode):
+def test_differences_have_a_sign_that_everyone_sees(palette):
     """Lower is blue and higher orange, which no usual colour vision confuses; doubt is grey."""
-    colours = palette(mode)["difference"]
-    signs = [parts(colour)[2] - parts(colour)[0] for colour in colours]
+    signs = [parts(colour)[2] - parts(colour)[0] for colour in palette["difference"]]
     assert min(signs[:3]) > 0.1
     assert max(signs[3:]) < -0.1
-    assert np.ptp(parts(palette(mode)["unsure"][0])) < 0.1
-
-
-@MODES
-def test_a_number_has_the_colour_of_its_class(mode):
-    """Equal parts of the scale are a class each; numbers beyond it have the colour of its end."""
-    colours = palette(mode)
-    values = np.array([-3.0, 0.0, 2.49, 2.5, 9.99, 10.0, 99.0])
-    for grade, places in (("good", [0, 0, 1, 2, 7, 7, 7]), ("caution", [0, 0, 0, 1, 3, 3, 3])):
-        found = colours_of(values, [grade] * 7, (0.0, 10.0), mode)
-        assert found == [colours[grade][place] for place in places]
-    assert set(colours_of(values, ["noise"] * 7, (0.0, 10.0), mode)) == set(colours["noise"])
+    assert palette["lower"] + palette["higher"] == palette["difference"]
+    assert np.ptp(parts(palette["unsure"][0])) < 0.1
 
 
 # ---- Numbers as the page writes them ----
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (math.e, "2.72"),
-        (math.exp(5), "149"),
-        (1.0, "1.00"),
-        (22026.4657, "22,100"),
-        (0.00123, "0.00123"),
-        (9.999, "10.00"),
-        (math.inf, "unlimited"),
-    ],
-)
-def test_digits_are_rounded_up(number, text):
-    """Three digits, never below the number."""
-    assert format_rounded_up(number) == text
+def test_digits_are_rounded_up(city):
+    """Three digits of a loss, never below the number."""
+    losses = [math.e, 0.001234, 9.9999, 22026.4657, 1.0]
+    names = ("max", "p99", "p90", "median", "mean")
+    stated = dict(zip(names, losses, strict=True)) | {"units": 30, "at_zero": 0}
+    html = page_of(restated(city, own={"losses": stated}, losses=stated))
+    (row,) = re.findall(r"<dt>Loss per privacy unit</dt><dd>(.*?)</dd>", html, re.DOTALL)
+    assert re.findall(r"(?:largest|at most|average) ([\d.,]*\d)", row) == [
+        "2.72", "0.00124", "10.0", "22,100", "1.00",
+    ]  # fmt: skip

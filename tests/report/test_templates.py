@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from jinja2 import meta
+from jinja2 import Environment, meta
 
 import hexveil
-import hexveil.report
-from hexveil.report import templates
+from report.pages import page_of, restated
 
-FOLDER = Path(hexveil.__file__).parent / templates.FOLDER
+PACKAGE = Path(hexveil.__file__).parent
+FOLDER = PACKAGE / "publishing" / "templates"
 NAMES = sorted(
     str(path.relative_to(FOLDER))
     for path in FOLDER.rglob("*")
@@ -28,7 +28,7 @@ def included_templates():
         found
         for other in NAMES
         for found in meta.find_referenced_templates(
-            templates.environment().parse((FOLDER / other).read_text("utf-8"))
+            Environment(autoescape=True).parse((FOLDER / other).read_text("utf-8"))
         )
     }
     # The page includes its sentences from the folder of its kind.
@@ -44,7 +44,7 @@ def included_templates():
 @cache
 def source():
     """Return the text of all modules."""
-    return "".join(path.read_text("utf-8") for path in FOLDER.parents[1].rglob("*.py"))
+    return "".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,34 +55,21 @@ def test_every_template_is_used(name):
     assert name in included_templates() or f'"{name}"' in source() or named
 
 
-def test_a_value_that_nobody_gave_is_refused():
+def test_a_value_that_nobody_gave_is_refused(city):
     """Neither an unknown name nor None reaches a reader."""
-    with pytest.raises(LookupError, match="title"):
-        templates.render_template("page/title.html", {})
+    absent = restated(city)
+    losses = absent.manifest["components"][0]["losses"]
+    absent.manifest["components"][0]["losses"] = {"max": losses["max"]}
+    with pytest.raises((LookupError, TypeError), match=r"no attribute 'units'|StrictUndefined"):
+        page_of(absent)
     with pytest.raises(ValueError, match="no value"):
-        templates.render_sentence("promise.txt", "factor", limit=None)
-
-
-def test_values_are_escaped_once_and_templates_are_not():
-    """HTML is escaped by default; a macro's text is plain."""
-    page = templates.render_template(
-        "page/quality.html",
-        {
-            "grade": {"name": "good", "cells": 1},
-            "cells": 1,
-            "tenth_of_range": "1 <b>",
-            "predicts_errors": False,
-            "graded_by": "bounds",
-        },
-    )
-    assert page == "<b>Good</b> (1 of 1): bound at most ±1 &lt;b&gt;"
-    assert templates.render_sentence("promise.txt", "factor", limit="<&>").endswith(" <&>")
+        page_of(restated(city, guarantee={"neighbours": None}))
 
 
 # ---- What the page carries of other projects is what the lock file names, with its licences ---
 
 
-VENDOR = Path(hexveil.report.__file__).parent / "assets" / "vendor"
+VENDOR = PACKAGE / "report" / "assets" / "vendor"
 TOOLS = Path(__file__).resolve().parents[2] / "tools" / "page"
 
 

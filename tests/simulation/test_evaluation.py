@@ -1,18 +1,15 @@
 """Errors by simulation, distributions of values, and both from text."""
 
+import json
 import math
-import re
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil import evaluation
-from hexveil import evaluation as module
+from hexveil.cli import main
 from hexveil.evaluation import evaluate
-from hexveil.mechanisms import priors
-from hexveil.simulation.own_cells import is_private
 
 COUNTS = [9, 3, 1]
 SIMULATED = {
@@ -64,16 +61,30 @@ def test_the_standard_error_is_that_of_the_error(given):
     assert spread == pytest.approx(said, rel=0.11)
 
 
-@pytest.mark.parametrize("given", [SIMULATED, FIXED])
-def test_chunks_do_not_change_the_result(monkeypatch, given):
-    """Errors merged over many small chunks are those of one."""
-    whole = evaluate([hv.mechanisms.Baseline()], **given, trials=1000)
-    monkeypatch.setattr(priors, "BLOCK", 70)
-    for name in ("_CHUNK", "_TRIALS"):
-        monkeypatch.setattr(module, name, 70)
-    parts = evaluate([hv.mechanisms.Baseline()], **given, trials=1000)
-    for name in ("mae", "standard_error"):
-        assert parts[name].to_numpy() == pytest.approx(whole[name].to_numpy(), rel=1e-12)
+def test_errors_of_many_chunks_are_merged():
+    """A trial of so many users is a chunk: mean and standard error are those of all errors."""
+    given = SIMULATED | {"counts": np.ones(100_001, dtype=int), "epsilons": [1]}
+
+    def found(trials):
+        (row,) = evaluate([hv.mechanisms.Baseline()], **given, trials=trials).to_pylist()
+        return row["mae"], row["standard_error"]
+
+    sums = [k * found(k)[0] for k in range(2, 7)]
+    first, apart = found(2)
+    errors = np.array([first - apart, first + apart, *np.diff(sums)])
+    assert (errors > 0).all()
+    assert errors[2:].std() > 0
+    assert found(6) == pytest.approx((errors.mean(), errors.std(ddof=1) / math.sqrt(6)), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_a_last_chunk_has_the_trials_that_are_left():
+    """Of a million trials and one more the standard error is that of so many."""
+    given = FIXED | {"epsilons": [1], "trials": 1_000_001}
+    (row,) = evaluate([hv.mechanisms.Baseline()], **given).to_pylist()
+    scale = 65 * 9 / 13
+    assert row["mae"] == pytest.approx(scale, abs=5 * scale / 1000)
+    assert row["standard_error"] == pytest.approx(scale / 1000, rel=0.01)
 
 
 def test_own_records_are_compared_and_stamped(records):
@@ -90,9 +101,8 @@ def test_own_records_are_compared_and_stamped(records):
         trials=100,
     )
     assert table["mae"].to_pylist() == pytest.approx(same["mae"].to_pylist(), rel=1e-12)
-    assert is_private(table)
     assert table.schema.metadata[b"hexveil.private"].startswith(b"PRIVATE")
-    assert not is_private(same)
+    assert b"hexveil.private" not in (same.schema.metadata or {})
 
 
 @pytest.mark.parametrize(
@@ -192,7 +202,14 @@ def test_impossible_distributions_are_refused(numbers):
         hv.evaluation.Heterogeneous(*numbers)
 
 
-# ---- Tests of `hexveil.evaluation`: mechanisms and values from text ----
+# ---- mechanisms and values from text, as the command takes them ----
+
+
+def command(folder, values, *words):
+    """Return the exit code of the command for counts in a file."""
+    (folder / "counts.json").write_text(json.dumps(COUNTS))
+    given = ("--counts", str(folder / "counts.json"), "--bounds", "0,65", "--values", values)
+    return main(["evaluate", *given, *words])
 
 
 @pytest.mark.parametrize(
@@ -203,11 +220,14 @@ def test_impossible_distributions_are_refused(numbers):
         ("heterogeneous:20,8,5", hv.evaluation.Heterogeneous(20, 8, 5)),
     ],
 )
-def test_values_are_read(text, made):
+def test_values_are_read(tmp_path, capsys, text, made):
     """A kind and its numbers, in the order of the distribution's parameters; options have them."""
-    assert evaluation.values(text) == made
     mechanism = hv.mechanisms.Auto(prior=made)
-    assert evaluation.mechanism(mechanism.name) == mechanism
+    words = ("--mechanism", mechanism.name, "--epsilon", "1", "--trials", "50", "--json")
+    assert command(tmp_path, text, *words) == 0
+    given = {"counts": COUNTS, "bounds": (0, 65), "epsilons": [1], "trials": 50}
+    rows = evaluate([mechanism], values=made, **given).to_pylist()
+    assert json.loads(capsys.readouterr().out)["rows"] == rows
 
 
 @pytest.mark.parametrize(
@@ -223,7 +243,7 @@ def test_values_are_read(text, made):
         ("normal:nan,1", "finite mean"),
     ],
 )
-def test_wrong_values_are_refused(text, message):
+def test_wrong_values_are_refused(tmp_path, capsys, text, message):
     """The sentence says how the kind is written."""
-    with pytest.raises(hv.InputError, match=re.escape(message)):
-        evaluation.values(text)
+    assert command(tmp_path, text) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

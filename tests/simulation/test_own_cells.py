@@ -1,4 +1,4 @@
-"""Tests of `hexveil.simulation.own_cells`: a cell of own records."""
+"""A cell of own records: which one is meant, its means, and the files that are made of it."""
 
 import json
 import os
@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil.model.cells import CellTable
-from hexveil.simulation.own_cells import own_cell, select_cell
-from hexveil_research.papers.study_data import read_counts
+from hexveil.evaluation import evaluate
+from hexveil_research.papers.study_data import of_records, read_counts
 from hexveil_research.papers.study_folders import check_folder, write_files
 
 MANIFEST = json.dumps({"schema_version": 1, "guarantee": {}})
@@ -43,16 +42,17 @@ def release(tmp_path):
 @pytest.mark.parametrize("cell", ["b", 1, np.int64(1)])
 def test_means_are_sums_over_counts(records, cell):
     """A cell has its users' counts and means, in value units."""
-    found = own_cell(records, cell)
-    assert found.name == "b"
+    found = of_records(records, "own records", cell)
     assert found.counts.tolist() == [3, 4]
     assert found.user_means == pytest.approx([4.1, 20.0], abs=1e-12)
-    assert own_cell(records, "a").user_means == pytest.approx([-5.0, 20.0], abs=1e-12)
+    first = of_records(records, "own records", "a")
+    assert first.user_means == pytest.approx([-5.0, 20.0], abs=1e-12)
 
 
 def test_means_do_not_show_themselves(records):
     """A cell prints its name and size, never a mean."""
-    assert repr(own_cell(records, "b")) == "OwnCell('b', n_users=2, means private)"
+    shown = "StudyData('own', Occupancy(n_cells=2, n_users=3, n_pairs=4))"
+    assert repr(of_records(records, "own", "b")) == shown
 
 
 def test_private_files_are_their_owners_alone(tmp_path):
@@ -133,14 +133,24 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
 # ---- Names of a cell ----
 
 
-HOURS = CellTable(
+def of(cells, **columns):
+    """Return records of three users in each of some cells."""
+    rows = {name: texts * 3 for name, texts in columns.items()}
+    n = len(next(iter(rows.values())))
+    users = [f"u{3 * k // n}" for k in range(n)]
+    table = pa.table({**rows, "user": users, "n": [2] * n, "sum": [3.0] * n})
+    return hv.from_sums(table, cells=cells, bounds=(0, 9), min_users=1)
+
+
+HEXAGON = "85608b3bfffffff"
+HOURS = of(
     hv.Cells(5, "1h", "Asia/Kolkata", "pooled"),
-    np.array([int("85608b3bfffffff", 16)] * 3, dtype=np.uint64),
-    np.array([6, 7, 8], dtype=np.int64) * 3600,
+    hexagon=[HEXAGON] * 3,
+    slot=["06:00", "07:00", "08:00"],
 )
-ROUTES = CellTable(hv.Labels("route", "hour"), labels={"route": ("17", "a b"), "hour": ("6", "7")})
-NUMBERS = CellTable(hv.Labels("ward"), labels={"ward": ("1", "0")})
-ONE = CellTable(hv.OneCell(), labels={"cell": ("all",)})
+ROUTES = of(hv.Labels("route", "hour"), route=["17", "a b"], hour=["6", "7"])
+NUMBERS = of(hv.Labels("ward"), ward=["1", "2"])
+ONE = of(None, cell=["all"])
 
 
 @pytest.mark.parametrize(
@@ -149,20 +159,21 @@ ONE = CellTable(hv.OneCell(), labels={"cell": ("all",)})
         (HOURS, 1, 1),
         (HOURS, np.int64(2), 2),
         (HOURS, "2", 2),
-        (HOURS, "85608b3bfffffff/07:00", 1),
+        (HOURS, f"{HEXAGON}/07:00", 1),
         (ROUTES, "17/6", 0),
-        (NUMBERS, "0", 1),  # a name before a number
+        (NUMBERS, "1", 0),  # a name before a number
+        (NUMBERS, 1, 1),
         (ONE, None, 0),
         (ONE, "all", 0),
     ],
 )
 def test_a_cell_is_selected(cells, cell, number):
     """By its name as a release shows it, or by its number."""
-    assert select_cell(cells, cell) == number
+    assert of_records(cells, "own records", cell).number == number
 
 
-@pytest.mark.parametrize("cell", [None, 3, -1, True, 1.0, "", "9" * 30, "85608b3bfffffff", (0,)])
+@pytest.mark.parametrize("cell", [None, 3, -1, True, 1.0, "", "9" * 30, HEXAGON, (0,)])
 def test_what_no_cell_is_called_is_refused(cell):
     """The message names cells that there are."""
-    with pytest.raises(hv.InputError, match=r"cell .*name one of 3 \(85608b3bfffffff/06:00, "):
-        select_cell(HOURS, cell)
+    with pytest.raises(hv.InputError, match=rf"cell .*name one of 3 \({HEXAGON}/06:00, "):
+        evaluate([hv.mechanisms.Baseline()], data=HOURS, cell=cell, epsilons=[1])

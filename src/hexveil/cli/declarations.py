@@ -27,7 +27,6 @@ class MapOptions(RunDeclaration):
     that are open. Nothing is spent before the last answer.
     """
 
-    home = "hexveil.cli.guided"
     example = "hexveil map records.csv"
 
     yes: bool = False

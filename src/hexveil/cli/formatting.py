@@ -155,11 +155,11 @@ def spend_json(spend: Spend) -> dict[str, Any]:
 
 
 def _up(number: float) -> float:
-    """Round up to three digits, or to an integer above them."""
+    """Round up to three digits."""
     if number <= 0:
         return 0.0
     # The inner rounding removes binary noise: 2.3 must stay 2.3, not become 2.31.
-    digits = max(2 - math.floor(math.log10(number)), 0)
+    digits = 2 - math.floor(math.log10(number))
     return math.ceil(round(number * 10.0**digits, 9)) / 10.0**digits
 
 

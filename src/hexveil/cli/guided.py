@@ -1,4 +1,4 @@
-"""From records to a run that can be released, for `hexveil map`, which is here, and the studio.
+"""From records to a run that can be released, for `hexveil map` and the studio.
 
 Names and types of columns are looked at, and who reported where and when; never a value. Under
 private presence a run follows from declarations alone. Before the last answer nothing is spent.
@@ -6,34 +6,24 @@ private presence a run follows from declarations alone. Before the last answer n
 
 from __future__ import annotations
 
-import sys
 import tomllib
-import webbrowser
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 import numpy as np
 
 from hexveil.base import atomic_files
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
-from hexveil.cli import (
-    declarations,
-    formatting,
-    grid_text,
-    planned_release,
-    questions,
-    shared_steps,
-)
-from hexveil.cli.commands.release_command import destination, release
+from hexveil.cli import formatting, grid_text, planned_release, questions, shared_steps
 from hexveil.cli.questions import DECLARATIONS, QUESTIONS
 from hexveil.config import Run, arguments, load
 from hexveil.config.fields import option
 from hexveil.config.run_file import FILL_IN, checked, run_file_text
 from hexveil.config.run_file_template import draft_run_file
+from hexveil.model.cells import Cells
 from hexveil.planning.feasibility.grid_assessment import GridAssessment
 from hexveil.planning.feasibility.grids import counted, with_min_users
 from hexveil.planning.feasibility.prediction import ErrorPredictor
@@ -53,11 +43,6 @@ if TYPE_CHECKING:
 
 ROLES = {"user": "vehicle", "value": "value", "time": "time"}
 PLACES = ("location", "lat", "lon")
-UNPROTECTED = (
-    "Protected are the values. Presence, places and times are not: who receives the map may learn "
-    "which vehicle was where and when. That is right for buses on published routes, and wrong for "
-    "private cars, taxis and phones: for these stop here, and see docs/how-to/private-presence.md."
-)
 
 
 # ---- columns ----
@@ -75,7 +60,7 @@ def look_at_columns(run: Run, *, trust: bool = False) -> SourceSchema:
         column_names,
         trusted=trust,
         record_format=arguments.record_format(run),
-        look_at_times=not arguments.is_presence_private(run) and run.format.time_format is None,
+        look_at_rows=not arguments.is_presence_private(run),
         times=(run.columns.time,) if isinstance(run.columns.time, str) else (),
     )
 
@@ -112,9 +97,12 @@ def recognised(run: Run) -> dict[str, str]:
     """Return the columns that were recognised, by their roles in words."""
     columns = run.columns.explicit_fields()
     columns_by_word = {word: columns[role] for role, word in ROLES.items() if role in columns}
+    columns_by_word.setdefault("time", "none, so that all times count together")
     columns_by_word["place"] = (
         [columns[name] for name in PLACES if name in columns] or run.cells.labels or ()
     )
+    if run.format.decimal == ",":
+        columns_by_word["numbers"] = "with a decimal comma"
     return {
         word: names if isinstance(names, str) else " and ".join(names)
         for word, names in columns_by_word.items()
@@ -142,6 +130,8 @@ class Offer:
         Hexagons of the map.
     error : ndarray of float
         By how much the averages of each are expected to be off, in value units.
+    days : (str, str), optional
+        First and last local day on which enough vehicles reported; declared areas have none.
     """
 
     changes: Changes
@@ -150,6 +140,7 @@ class Offer:
     baseline_error: float
     hexagon: NDArray[np.uint64]
     error: Floats
+    days: tuple[str, str] | None = None
 
     def applied_to(self, run: Run) -> Run:
         """Return a run on this grid."""
@@ -177,19 +168,28 @@ def _counted(run: Run) -> list[Offer]:
     if not table.proposals:
         raise InputError(f"nothing was spent: {grid_text.absence(table)}")
     proposed = [offer for _, offer in distinct(table.proposals)]
-    # One reading serves all grids.
-    grids = tuple(dict.fromkeys(offer.grid for offer in proposed))
+    # One reading serves all grids, and the days.
+    clock = str(run.cells.timezone or "UTC")
+    daily = Cells(0, "1d", clock)
+    grids = (*dict.fromkeys(offer.grid for offer in proposed), *[daily] * bool(run.columns.time))
     on_grids = dict(zip(grids, counted(facts, grids), strict=True))
+    days = _days_of(on_grids.get(daily))
     return [
-        _counted_offer(plan, on_grids[offer.grid], offer, is_balanced=offer is table.proposed)
+        _counted_offer(plan, on_grids[offer.grid], offer, days, is_balanced=offer is table.proposed)
         for offer in proposed
     ]
+
+
+def _days_of(daily: PublicMetadata | None) -> tuple[str, str] | None:
+    slots = None if daily is None else daily.cells.slot_names()
+    return (min(slots)[:10], max(slots)[:10]) if slots else None
 
 
 def _counted_offer(
     plan: MomentComponent,
     on_grid: PublicMetadata | None,
     offer: GridAssessment,
+    days: tuple[str, str] | None,
     *,
     is_balanced: bool,
 ) -> Offer:
@@ -205,6 +205,7 @@ def _counted_offer(
         offer.baseline_error,
         hexagon,
         np.bincount(row, weights=error) / np.bincount(row),
+        days,
     )
 
 
@@ -271,7 +272,8 @@ def saved(run: Run, file: Path) -> Run:
             f"{file.name!r} exists already: hexveil map {file.name} makes its map; --dataset "
             "names another data set."
         )
-    atomic_files.write(file, run_file_text(run, {}, file.parent).encode())
+    text = questions.WORDS["map"]["file"].format(file=file) + run_file_text(run, {}, file.parent)
+    atomic_files.write(file, text.encode())
     return load(str(file))
 
 
@@ -283,101 +285,3 @@ def price_words(run: Run) -> str:
         f"costs epsilon {epsilon} (factor {formatting.factor(float(epsilon))}){of_budget}, and "
         "cannot be taken back"
     )
-
-
-# ---- the command: questions with proposals on a terminal; with --yes nothing may be open ----
-
-
-def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
-    """Recognise the columns, ask open questions, propose grids, release, open the page."""
-    _check_run(run, options)
-    look = look_at_columns(run, trust=options.trust_header)
-    completed = drafted(run, look)
-    check_columns(completed)
-    unanswered = questions.open_questions(run, completed, look)
-    _check_answers(unanswered, options)
-    if not options.yes:
-        columns = recognised(completed).items()
-        _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
-        _say("Promise", UNPROTECTED)
-    for question in unanswered:
-        completed = _ask(completed, question)
-    destination(completed)
-    if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
-        completed = _on_proposed_grid(completed, is_asked=not options.yes)
-    if completed.fields() != run.fields():
-        completed = _saved(completed)
-    if not options.yes:
-        text = f"Release it? It {price_words(completed)}"
-        if not click.confirm(text, default=False, err=True):
-            _say("Not released", "nothing was spent; the run file keeps the answers.")
-            return
-    release(completed, declarations.ReleaseOptions(as_json=options.as_json))
-    page = Path(str(completed.release.out), "report.html")
-    if not options.as_json:
-        formatting.print_rows([("Page", str(page))])
-    if options.browser and not options.yes:
-        webbrowser.open(page.resolve().as_uri())
-
-
-def _check_run(run: Run, options: declarations.MapOptions) -> None:
-    """Refuse runs of other kinds."""
-    arguments.refuse_several(run, "map")
-    if arguments.is_presence_private(run):
-        raise InputError(
-            'map makes maps where presence is public; for protect = "presence" complete a draft: '
-            "hexveil inspect SOURCE --init --protect presence > run.toml; or hexveil studio."
-        )
-    if options.as_json and not options.yes:
-        raise InputError("--json requires --yes: questions are asked on a terminal.")
-
-
-def _check_answers(unanswered: list[questions.Question], options: declarations.MapOptions) -> None:
-    """Refuse questions that nobody is there to answer."""
-    missing = ", ".join(option(*question.key) for question in unanswered)
-    if options.yes and missing:
-        raise InputError(f"--yes guesses nothing: give {missing}, too.")
-    if not options.yes and not sys.stdin.isatty():
-        needed = f"give {missing} and --yes" if missing else "give --yes"
-        raise InputError(
-            f"map asks on a terminal. Elsewhere {needed}, or complete a draft: hexveil inspect "
-            "SOURCE --init > run.toml"
-        )
-
-
-def _say(label: str, text: str) -> None:
-    click.echo(formatting.text_of([(label, text)]), err=True)
-
-
-def _ask(run: Run, question: questions.Question) -> Run:
-    """Return the run with the answer to a question, which is asked until it can be read."""
-    _say("", "")
-    _say("Why", question.reason)
-    while True:
-        answer = str(click.prompt(question.text, default=question.proposal(run), err=True))
-        try:
-            return questions.answered(run, question, answer)
-        except InputError as error:
-            click.echo(str(error), err=True)
-
-
-def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
-    """Return the run on one of the grids that its fleet supports: the choice, or the middle one."""
-    offers = offers_of(run)
-    choice = next(number for number, offer in enumerate(offers, 1) if offer.is_balanced)
-    if is_asked:
-        _say("", "")
-        for number, offer in enumerate(offers, 1):
-            _say(f"Map {number}", offer.words)
-    if is_asked and len(offers) > 1:
-        numbers = click.IntRange(1, len(offers))
-        choice = click.prompt("Which map", default=choice, type=numbers, err=True)
-    return offers[choice - 1].applied_to(run)
-
-
-def _saved(run: Run) -> Run:
-    """Return the run as a new run file has it."""
-    file = Path(f"{run.ledger.dataset}.toml")
-    run = saved(run, file)
-    _say("Run file", f"{file}: hexveil release {file} publishes the same map.")
-    return run

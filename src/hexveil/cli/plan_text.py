@@ -131,8 +131,8 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
 
 _PROPORTION = (
     "The expected error is a prediction from counts and a stated prior, not a bound. It takes "
-    "users' averages to differ by an eighth of the span, and is in proportion to that: half as "
-    "large for a sixteenth, twice for a quarter."
+    "vehicles' averages to differ by an eighth of the span, and is in proportion to that: half "
+    "as large for a sixteenth, twice for a quarter."
 )
 """By how much the expected error depends on where values lie: measured ratios are within it."""
 
@@ -145,8 +145,8 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
     floor = f"the noise alone would average at least {measured(support.floor, unit)}"
     assumed = measured(support.baseline_error, unit_of_statistic(plan.primary_statistic.name, unit))
     useful = (
-        f"{support.better:,} of {support.cells:,} are expected to beat a single number for all "
-        f"cells (assumed error {assumed})."
+        f"{support.better:,} of {support.cells:,} have an expected error below {assumed}, the "
+        "assumed error of one number for all cells."
     )
     words = plan.allocation.clipping.words(
         plan,
@@ -305,7 +305,7 @@ def _naive_row(plan: MomentComponent) -> Row:
     claimed = float(plan.l0_epsilon)
     text = (
         f"counting cells would have charged {price(claimed)} for this noise (probability factor "
-        f"{factor(claimed)}); each user is charged its exact loss instead."
+        f"{factor(claimed)}); each vehicle is charged its exact loss instead."
     )
     return ("Naive accounting", None if plan.occupancy.n_cells == 1 else text)
 
@@ -342,9 +342,9 @@ def month_row(plan: MomentComponent, facts: PublicMetadata) -> Row:
         epsilon = square_epsilon(MONTH * plan.booked_limit, plan.delta)
         end = f"{_delta_text(plan)}: squares of mu add up, and not epsilons."
     period = facts.privacy_unit.removeprefix("user").lstrip("-")
-    within = f"any one {period} of a user stays within its cost, but " if period else ""
+    within = f"any one {period} of a vehicle stays within its cost, but " if period else ""
     text = (
-        f"if you publish every day, {within}a user present in {MONTH} releases can lose "
+        f"if you publish every day, {within}a vehicle present in {MONTH} releases can lose "
         f"{price(epsilon)} (probability factor {factor(epsilon)}) in total{end}"
     )
     return ("A month", text)

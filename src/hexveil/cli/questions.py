@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from dataclasses import dataclass
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -69,75 +71,66 @@ class Question:
     check: Callable[[str], object]
 
 
+WORDS = tomllib.loads((files(__package__) / "questions.toml").read_text(encoding="utf-8"))
+"""Words by the field that a question is about; those of the command, under "map"."""
+
+
+def _question(
+    key: Key,
+    proposal: Callable[[Run], str | None],
+    check: Callable[[str], object],
+    **facts: object,
+) -> Question:
+    words = WORDS[".".join(key)]
+    text, reason = (words[name].format(**facts) for name in ("text", "reason"))
+    return Question(key, text, reason, proposal, check)
+
+
 DECLARATIONS = (
-    Question(
+    # Degrees alone: the name of a file would be read, wherever it is.
+    _question(
         ("cells", "area"),
-        "Area of the map: west, south, east and north end, in degrees",
-        "Where the map has hexagons, from public knowledge such as the limits of a city: places of "
-        "records are private here.",
         lambda _: None,
-        # Degrees alone: the name of a file would be read, wherever it is.
         lambda answer: _refuse_no_degrees(answer.split(",")),
     ),
-    Question(
-        ("privacy", "fleet"),
-        "Vehicles, or phones, that may be in the records",
-        "From public knowledge, such as a registry or sales: it decides how fine the map can be, "
-        "and not what is protected. Their number in the records is private.",
-        lambda _: None,
-        lambda answer: _refuse_below(answer, 2),
-    ),
-    Question(
-        ("select", "dates"),
-        "First and last day, such as 2026-11-01, 2026-11-30",
-        "Records of these days count. They are declared, because it is private who was there when.",
-        lambda _: None,
-        lambda answer: _check_days(answer.split(",")),
-    ),
+    _question(("privacy", "fleet"), lambda _: None, lambda answer: _refuse_below(answer, 2)),
+    _question(("select", "dates"), lambda _: None, lambda answer: _check_days(answer.split(","))),
 )
 """Questions under private presence alone."""
 QUESTIONS = (
-    Question(
+    _question(
         ("values", "bounds"),
-        "Smallest and largest value, with the unit of measure",
-        "What the devices can report, from public knowledge: never look it up in the records. "
-        "Values outside count as the nearest end; wide bounds mean more noise.",
         lambda run: _likely_bounds(str(run.columns.value), arguments.value_unit_of(run)),
         lambda answer: to_bounds(range_of(answer)[0].split(",")),
     ),
-    Question(
-        ("cells", "timezone"),
-        "Time zone of the map",
-        "Slots of the day follow its clock. Proposed is the zone of this machine.",
-        lambda _: _local_zone(),
-        zone,
-    ),
-    Question(
+    _question(("cells", "timezone"), lambda _: _local_zone(), zone),
+    _question(
         ("read", "privacy_unit"),
-        "What is protected together: user, user-day or user-week",
-        "All readings of a vehicle, or those of any one day or week of it. The shorter, the more "
-        "accurate the map and the weaker the promise.",
         lambda _: "user",
         lambda answer: _refuse_other(answer, get_args(Unit)),
     ),
-    Question(
+    _question(
         ("plan", "epsilon"),
-        "Privacy cost epsilon",
-        "What is protected of one unit changes the probability of any outcome by a factor of at "
-        "most "
-        + ", ".join(f"{formatting.factor(float(loss))} at {loss}" for loss in FACTORS)
-        + ".",
         lambda _: "1",
         lambda answer: to_positive_fraction(answer, "epsilon"),
+        factors=", ".join(f"{formatting.factor(float(loss))} at {loss}" for loss in FACTORS),
     ),
-    Question(
+    _question(
         ("ledger", "budget"),
-        "Largest epsilon of all releases of these records together",
-        f"The ledger refuses what would exceed it. Proposed is enough for {MAPS} maps like this.",
         lambda run: str(MAPS * Decimal(str(run.plan.epsilon or "1"))),
         lambda answer: to_positive_fraction(answer, "budget"),
+        maps=MAPS,
     ),
 )
+
+
+def period(days: tuple[str, str]) -> Question:
+    """Return the question for which days a map is, of a fleet that reported on some."""
+    return _question(
+        ("catalogue", "temporal"),
+        lambda _: ", ".join(days),
+        lambda answer: _check_days([] if answer == "none" else answer.split(",")),
+    )
 
 
 def open_questions(stated: Run, drafted: Run, look: SourceSchema) -> list[Question]:
@@ -153,12 +146,11 @@ def _time_formats(run: Run, look: SourceSchema) -> list[Question]:
     """Return the question which format times have, if they fit several."""
     time = run.columns.time
     formats = look.time_formats.get(str(time if isinstance(time, str) else (time or ("",))[-1]), ())
-    question = Question(
+    question = _question(
         ("format", "time_format"),
-        f"Format of the times: {' or '.join(formats)}",
-        "The first times fit each. %d is the day and %m the month.",
         lambda _: formats[0],
         lambda answer: _refuse_other(answer, formats),
+        formats=" or ".join(formats),
     )
     return [question] if len(formats) > 1 else []
 
@@ -174,6 +166,8 @@ def answered(run: Run, question: Question, answer: str) -> Run:
     answer = answer.strip()
     question.check(answer)
     section, name = question.key
+    if answer == "none":
+        return run
     if question.key == ("values", "bounds"):
         answer, unit = range_of(answer)
         run = run.with_fields("values", value_unit=unit) if unit else run
@@ -204,7 +198,7 @@ def _refuse_no_degrees(numbers: Sequence[str]) -> None:
 
 
 def _check_days(days: Any) -> None:  # noqa: ANN401  texts of any number
-    Select(dates=tuple(day.strip() for day in days))
+    Select(dates=tuple(day.strip() for day in days) or None)
 
 
 def _refuse_below(answer: str, minimum: int) -> None:

@@ -28,7 +28,7 @@ from hexveil.publishing.markup import DocumentSection, clean_texts, document
 from hexveil.publishing.part_kinds import kind_of
 from hexveil.publishing.verification.verify import read_folder
 from hexveil.report import accuracy_text
-from hexveil.report.manifest_view import format_heading, noun, spoken_value, unit_of_statistic
+from hexveil.report.manifest_view import ManifestView, format_heading, spoken_value
 from hexveil.report.origin import describe_origin
 from hexveil.report.promise_wording import (
     PURE,
@@ -37,7 +37,6 @@ from hexveil.report.promise_wording import (
     limits_of_promise,
     probability_factor,
 )
-from hexveil.report.templates import with_unit
 
 Json = dict[str, Any]
 
@@ -130,8 +129,6 @@ def _common(manifest: Json, table: pa.Table, checksum: str) -> Json:
         "unit": unit,
         "origin": describe_origin(table, manifest),
         "published": f"{heading} ({value_unit})" if value_unit else heading,
-        "promise": guarantee["promise"],
-        "epsilon": decimal_text(loss),
         "delta": decimal_text(delta) if delta else "",
         "meaning_of_delta": delta_in_words(manifest),
         "repeated": repeated,
@@ -143,27 +140,17 @@ def _common(manifest: Json, table: pa.Table, checksum: str) -> Json:
 
 
 def _public_presence(manifest: Json) -> Json:
-    """Return the values of public presence: counts, bounds, errors, and steps that read values."""
-    unit, plan, bounds = manifest["dataset"]["value_unit"], manifest["plan"], manifest["bounds"]
+    """Return the values of public presence: counts, errors, and steps that read values."""
+    plan = manifest["plan"]
     noised = [(cell, entry) for cell in manifest["cells"] for entry in cell.get("noised", ())]
     # A range of means beside a distribution is one of their own steps, held together below.
     steps = plan.get("privacy_steps", [])
     staged = accuracy_text.get_step(steps, "cell_stages") is not None
     is_distribution = "components" in plan
-    values = accuracy_text.clipping_values(steps, lambda number: with_unit(f"{number:.6g}", unit))
-    if is_distribution:
-        values["privacy_steps"] = [
-            f"{component['releases']}: epsilon {component['epsilon']}"
-            for component in plan["components"]
-        ]
+    values = accuracy_text.clipping_values(manifest, steps)
     biases = [entry["bias"] for _, entry in noised if entry["statistic"] == "mean"]
     return values | {
-        "bounds": bounds | {"upper": with_unit(bounds["upper"], unit)},
-        "accuracy": accuracy_text.describe_accuracy(
-            manifest["accuracy"], unit, lambda number, unit: with_unit(f"{number:.3g}", unit)
-        ),
-        # Distributions state no planning error.
-        "errors": [] if is_distribution else _planning_errors(manifest, staged=staged),
+        "accuracy": accuracy_text.describe_accuracy(manifest),
         "posterior": is_distribution
         or any(statement["basis"] == "posterior" for statement in manifest["accuracy"]),
         "staged": staged,
@@ -172,7 +159,9 @@ def _public_presence(manifest: Json) -> Json:
         or (
             staged and any(entry["bias"] >= cell["upper"] - cell["lower"] for cell, entry in noised)
         ),
-        "largest_bias": max(biases, default=0.0),
+        "largest_bias": ManifestView.from_manifest(manifest, shown="mean").amount_up(
+            max(biases, default=0.0)
+        ),
         "cut_off": accuracy_text.describe_cut_off(
             manifest["accuracy"] if values["strategy"] else (), len(manifest["cells"])
         ),
@@ -189,9 +178,7 @@ def repeated_losses(unit: str, loss: Fraction, delta: Fraction = PURE) -> list[d
     for times in (1, *(SPANS[unit] if loss else ())):
         total = times * loss
         if delta and times > 1:
-            exact = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
-            # Four digits, rounded up, as people read them.
-            total = Fraction(math.ceil(exact * 1000), 1000)
+            total = Fraction(square_epsilon(times * calibrated_square(loss, delta), delta))
         factor = probability_factor(total)
         row = {"times": times, "epsilon": decimal_text(total), "factor": factor_words(factor)}
         certainty = insider_certainty(factor, delta if loss else PURE)
@@ -216,20 +203,3 @@ def insider_certainty(factor: float, delta: Fraction = PURE) -> str:
     share = (Fraction(factor) + delta) / (1 + Fraction(factor))
     # Rounded up, because it limits what an insider can learn.
     return decimal_text(Fraction(math.ceil(share * 1000), 10))
-
-
-def _planning_errors(manifest: Json, *, staged: bool) -> list[dict[str, Any]]:
-    """Return the planning error of each noised statistic."""
-    names = sorted({entry["statistic"] for entry in manifest["cells"][0]["noised"]})
-    both = {key: manifest["plan"][f"{key}_error"] for key in ("mean", "max")}
-    strategy = accuracy_text.get_strategy(manifest["plan"]["privacy_steps"])
-    return [
-        {
-            "statistic": noun(name),
-            "unit": unit_of_statistic(name, manifest["dataset"]["value_unit"]),
-            # Under a private range and in stages of cells errors are predicted; else bounds.
-            "predicted": strategy is not None or staged,
-            **{k: error[name] if isinstance(error, dict) else error for k, error in both.items()},
-        }
-        for name in names
-    ]

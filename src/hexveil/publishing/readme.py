@@ -93,10 +93,7 @@ def _of_column(table: pa.Table, stated: Mapping[str, Any]) -> tuple[str, Json]:
     if "is_open" in table.column_names:
         values["open_cells"] = sum(table["is_open"].to_pylist())
     if "privacy_steps" in plan:
-        unit = dataset["value_unit"]
-        clipping = accuracy_text.clipping_values(
-            plan["privacy_steps"], lambda number: f"{number:.4g} {unit}".strip()
-        )
+        clipping = accuracy_text.clipping_values(stated, plan["privacy_steps"])
         values |= clipping | {
             "posterior": "mean_estimate" in table.column_names,
             "cut_off": accuracy_text.describe_cut_off(
@@ -109,10 +106,7 @@ def _of_column(table: pa.Table, stated: Mapping[str, Any]) -> tuple[str, Json]:
 
 def _accuracy(manifest: Mapping[str, Any]) -> Json:
     """Return the sentences on repeated records and on the accuracy of one value column."""
-    is_private, unit = manifest.get("model") == "presence", manifest["dataset"]["value_unit"]
-    stated = [] if is_private else manifest.get("accuracy", [])
-    return {
-        "repeats": describe_repeats(manifest),
-        "accuracy": accuracy_text.describe_one_number(manifest)
-        + accuracy_text.describe_accuracy(stated, unit, lambda n, of: f"{n:.3g} {of}".strip()),
-    }
+    texts = accuracy_text.describe_one_number(manifest)
+    if manifest.get("model") != "presence":
+        texts += accuracy_text.describe_accuracy(manifest)
+    return {"repeats": describe_repeats(manifest), "accuracy": texts}

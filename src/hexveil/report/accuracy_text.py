@@ -10,19 +10,16 @@ language are made from these again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from hexveil.report.manifest_view import noun, unit_of_statistic
+from hexveil.report.manifest_view import ManifestView, noun
 from hexveil.report.promise_wording import guarantee_sentences
-from hexveil.report.templates import in_language, render_sentence, with_unit
+from hexveil.report.templates import in_language, render_sentence
 
 Step = Mapping[str, Any]
 Statement = Mapping[str, Any]
-
-FormatNumber = Callable[[float], str]
-FormatAmount = Callable[[float, str], str]
 
 CUT_OFF = "cut off"
 """Grade of a cell whose values may lie beyond the range they were clipped to."""
@@ -63,28 +60,23 @@ def get_strategy(steps: Sequence[Step]) -> str | None:
 
 
 def clipping_values(
-    steps: Sequence[Step], amount: FormatNumber, *, squares: bool = True
+    manifest: Mapping[str, Any], steps: Sequence[Step], *, squares: bool = True
 ) -> dict[str, Any]:
     """Return strategy, clipped averages and privacy steps for a template; empty without a range.
 
     Parameters
     ----------
+    manifest : mapping
+        Of one value column.
     steps : sequence of mapping
-        The manifest's privacy steps.
-    amount : callable
-        Formats a number in value units.
+        Its privacy steps.
     squares : bool
         Whether to name the range of second moments too, where there is one.
-
-    Examples
-    --------
-    >>> step = {"step": "clipping_range", "lower": 2.0, "upper": 5.0, "epsilon": "1", "share": 1}
-    >>> clipping_values([step], str)["clipped_averages"]
-    'user averages clipped to 2.0 to 5.0, one range found privately for all cells'
     """
     strategy, cell_stages = get_strategy(steps) or "", get_step(steps, "cell_stages")
     averages, sentences = "", []
     if strategy:
+        amount = ManifestView.from_manifest(manifest, shown="mean").amount
         facts: dict[str, Any] = {"strategy": strategy, "amount": amount}
         by_name = {step["step"]: step for step in steps}
         averages = render_sentence(
@@ -138,32 +130,24 @@ def describe_memory() -> str:
     return render_sentence(_TEMPLATE, "memory")
 
 
-def describe_accuracy(
-    statements: Sequence[Statement], value_unit: str, amount: FormatAmount
-) -> list[str]:
+def describe_accuracy(manifest: Mapping[str, Any]) -> list[str]:
     """Return the accuracy of each statistic, in sentences; bins of a histogram are too many.
 
     Parameters
     ----------
-    statements : sequence of mapping
-        The manifest's `accuracy`.
-    value_unit : str
-        Unit of measure of the values; "" where not stated.
-    amount : callable
-        Formats a number with a unit.
+    manifest : mapping
+        Of one value column.
     """
     texts = []
-    for statement in statements:
-        name = statement["statistic"]
+    for statement in manifest.get("accuracy", ()):
+        name, error = statement["statistic"], statement["typical_error"]
         if name.startswith("histogram_"):
             continue
-        unit = unit_of_statistic(name, value_unit)
+        view = ManifestView.from_manifest(manifest, shown=name)
+        between = statement["between_cells"]
         errors = {
-            key: "" if number is None else amount(number, unit)
-            for key, number in (
-                ("typical_error", statement["typical_error"]),
-                ("between_cells", statement["between_cells"] or None),
-            )
+            "typical_error": "" if error is None else view.amount_up(error),
+            "between_cells": view.amount(between) if between else "",
         }
         grades = {key: f"{count:,}" for key, count in statement["grades"].items()}
         stated = {key: statement[key] for key in ("basis", "graded_by", "assumption")}
@@ -193,12 +177,12 @@ def describe_one_number(manifest: Mapping[str, Any]) -> list[str]:
             _TEMPLATE,
             "one_number",
             statistic=noun(name),
-            error=with_unit(f"{statement['typical_error']:.2g}", unit),
-            missed=with_unit(f"{MEAN_ABS_NORMAL * statement['between_cells']:.2g}", unit),
+            error=view.amount_up(statement["typical_error"]),
+            missed=view.amount(MEAN_ABS_NORMAL * statement["between_cells"]),
         )
         for statement in of_map
         if not (name := statement["statistic"]).startswith("histogram_")
-        for unit in [unit_of_statistic(name, manifest["dataset"]["value_unit"])]
+        for view in [ManifestView.from_manifest(manifest, shown=name)]
     ]
     if bins := len(of_map) - len(texts):
         texts.append(render_sentence(_TEMPLATE, "one_histogram", bins=bins))

@@ -34,7 +34,7 @@ from hexveil.report.payload import (
     extra_column,
     slot_text,
 )
-from hexveil.report.templates import render_sentence, with_unit
+from hexveil.report.templates import render_sentence
 
 Json = dict[str, Any]
 
@@ -183,8 +183,6 @@ def render_derived(
         "hexagons": len(data["names"]),
         "released_cells": 0 if view.is_change else int(np.sum(table["cells"].to_numpy())),
         "median_bound": view.amount_up(float(np.median(view.half_widths(table)))),
-        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
-        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
         "qualities": [
             {"name": name, "cells": grades.count(name)}
             for name in (_VERDICTS if view.is_change else _GRADES)

@@ -156,7 +156,7 @@ class ManifestView:
         return tuple(plan.get("privacy_steps") or ())
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
+    def from_manifest(cls, manifest: Mapping[str, Any], shown: str = "") -> Self:
         """Build from the statements of a value column."""
         dataset, guarantee = manifest["dataset"], manifest["guarantee"]
         lower, upper = (float(to_fraction(manifest["bounds"][end], end)) for end in _LATTICE[:2])
@@ -170,6 +170,7 @@ class ManifestView:
             unit=str(guarantee["privacy_unit"]),
             promise=str(guarantee["promise"]),
             label_columns=tuple(manifest["grid"].get("columns") or ()),
+            shown=shown,
         )
 
     @property

@@ -44,7 +44,7 @@ from hexveil.report.payload import (
     timeslots_of,
 )
 from hexveil.report.promise_wording import delta_in_words, limits_of_promise
-from hexveil.report.templates import in_language, policy, render_template, with_unit
+from hexveil.report.templates import in_language, policy, render_template, unit_name
 
 Json = dict[str, Any]
 
@@ -176,7 +176,7 @@ def page_data(
         "start": opening_slot(slot, groups[0][0]["columns"]["quality"]),
         "map": drawn,
         "names": places,
-        "unit": view.unit,
+        "unit": unit_name(view.unit),
         "palette": {mode: palette(mode) for mode in ("light", "dark")} if drawn else {},
         # The words of the page's scripts.
         "text": json.loads(render_template("page/labels.json", {})),
@@ -317,29 +317,20 @@ def _qualities(page_columns: Sequence[ShownColumn], grades: Sequence[str]) -> li
 def _moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     """Return everything else that the sentences about averages and variances name."""
     plan, steps, accuracy = view.manifest["plan"], view.steps, view.accuracy
-    # The page formats averages with its own digits; ranges of squares are in value units.
     squares = view.statistic != "mean"
-
-    def amount(number: float) -> str:
-        return with_unit(f"{number:.6g}", view.value_unit) if squares else view.amount(number)
-
     bounds, between = numbers_of(table, f"{view.statistic}_bound95"), accuracy.get("between_cells")
     errors = {
         "typical_error": accuracy.get("typical_error"),
         "median_raw_bound": float(np.median(bounds)),
         "largest_bound": float(view.half_widths(table).max()),
     }
-    return accuracy_text.clipping_values(steps, amount, squares=squares) | {
+    return accuracy_text.clipping_values(view.manifest, steps, squares=squares) | {
         **{name: "" if one is None else view.amount_up(one) for name, one in errors.items()},
         "plan": defaultdict(str, plan),
         "grid": defaultdict(str, view.manifest["grid"]),
         "nothing_read": view.constant,
         "cut_off_cells": view.grades(table).count(accuracy_text.CUT_OFF),
         "predicts_errors": accuracy_text.get_step(steps, "cell_stages") is not None,
-        "tenth_of_range": with_unit(f"{view.range / 10:g}", view.unit_text),
-        "quarter_of_range": with_unit(f"{view.range / 4:g}", view.unit_text),
-        "lower_bound_text": f"{view.lower:g}",
-        "upper_bound_text": with_unit(f"{view.upper:g}", view.value_unit),
         "has_posterior": view.has_posterior(table),
         "between_cells": "" if between is None else view.amount(between),
         "graded_by": accuracy.get("graded_by", "bounds"),

@@ -163,12 +163,12 @@ def probability_factor(epsilon: Fraction) -> float:
 
 
 def factor_words(factor: float | None) -> str:
-    """Return the factor by which probabilities differ, rounded up to at least three digits.
+    """Return the factor by which probabilities differ, rounded up to three digits.
 
     Examples
     --------
     >>> factor_words(2.7181), factor_words(20085.54)
-    ('by a factor of at most 2.72', 'by a factor of at most 20086')
+    ('by a factor of at most 2.72', 'by a factor of at most 20,100')
     """
     return render_sentence(_TEMPLATE, "factor", limit=_limit(factor))
 
@@ -177,8 +177,6 @@ def _limit(factor: float | None) -> str:
     """Return a factor rounded up, as text; "none" where no double holds it."""
     if factor is None or not math.isfinite(factor):
         return "none"
-    # Beyond 15 digits a plain number would claim an accuracy that a double does not have.
-    if factor >= 1e15:
-        return f"{Decimal(factor).normalize(_THREE_UP):.2e}"
-    places = max(0, 2 - math.floor(math.log10(factor)))
-    return decimal_text(Fraction(math.ceil(Fraction(factor) * 10**places), 10**places))
+    limit = Decimal(factor).normalize(_THREE_UP)
+    # Nobody counts more zeros.
+    return f"{limit:,f}" if factor < 1e15 else f"{limit:.2e}"

@@ -106,8 +106,10 @@ def _environment(escape: Callable[[str], str] | None, language: str) -> jinja2.E
     )
     templates.filters |= {
         "counted": _counted,
+        "loss": format_loss,
         "percent": lambda share: f"{float(to_fraction(share, 'a share')):.0%}",
         "rounded_up": format_rounded_up,
+        "unit_name": unit_name,
         "with_unit": with_unit,
     }
     return templates
@@ -174,10 +176,25 @@ def format_rounded_up(number: float | str, digits: int = 3) -> str:
     number = float(to_fraction(number, "a number")) if isinstance(number, str) else number
     if not math.isfinite(number) or number <= 0:
         return "unlimited" if number > 0 else str(number)
-    # The digits after the point follow from the size: large numbers keep all of theirs.
-    places = max(0, digits - 1 - math.floor(math.log10(number)))
     scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
-    return f"{math.ceil(number * scale - 1e-9) / scale:,.{places}f}"
+    rounded = math.ceil(number * scale - 1e-9) / scale
+    return f"{rounded:,.{max(0, digits - 1 - math.floor(math.log10(rounded)))}f}"
+
+
+def format_loss(epsilon: str) -> str:
+    """Return a loss as people read it: up to six characters as they are, else rounded up.
+
+    Examples
+    --------
+    >>> format_loss("0.5"), format_loss("0.999998187338")
+    ('0.5', '1.00')
+    """
+    return epsilon if len(epsilon) <= 6 else format_rounded_up(epsilon)
+
+
+def unit_name(unit: str) -> str:
+    """Return the privacy unit as people call it: the user is a vehicle."""
+    return "vehicle" if unit == "user" else unit
 
 
 def policy(scripts: Iterable[str], style: str) -> str:

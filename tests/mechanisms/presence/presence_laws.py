@@ -9,34 +9,18 @@ exp(|change| / b).
 
 import itertools
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
 from hexveil.mechanisms.contract import DONE
-from hexveil.mechanisms.distribution import ColumnSums
 from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.mechanisms.stage_data import Outputs, PrivateSums
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
-from hexveil.publishing.booking import any_unit_charge
-from hexveil.publishing.kinds.presence_manifest import identify
-from hexveil.publishing.kinds.presence_table import decode_outputs, released_table
-from hexveil.publishing.pipeline import draw_once
 
 NEW_UNIT = 99
 FEW_NUMBERS, SOME_ROWS = 6, 1
-
-
-def release_pairs(pairs, request, *, source, ledger):
-    """Return table and facts of a release that is booked and drawn, and whether it was before."""
-    plan, facts = request.allocation(), identify(request, source)
-    with ledger.drawing():
-        charge = any_unit_charge(plan, plan.promise, facts, ledger)
-        outputs, is_replay = draw_once(charge, plan, PresenceSums(pairs), ledger)
-    table = released_table(request, decode_outputs(request, outputs))
-    return SimpleNamespace(table=table, facts=facts, is_replay=is_replay)
 
 
 @dataclass(frozen=True)
@@ -100,26 +84,6 @@ class BinnedWorld:
         return PrivatePairs(cell, unit, n, n * place, PairBins(np.arange(n.size), place, n))
 
 
-@dataclass(frozen=True)
-class ColumnWorld:
-    """Worlds of several value columns, in all of which one more unit may have records at once.
-
-    Attributes
-    ----------
-    columns : dict of str to PresenceWorld
-    """
-
-    columns: dict
-
-    def data_sets(self):
-        """Return the sums of each data set, the one without the new unit first."""
-        every = itertools.product(*(world.data_sets() for world in self.columns.values()))
-        return [
-            ColumnSums(dict(zip(self.columns, map(PresenceSums, one), strict=True)))
-            for one in every
-        ]
-
-
 class ExactPresenceLoss:
     """The largest log-ratio between the data set without a unit and those with it.
 
@@ -139,8 +103,7 @@ class ExactPresenceLoss:
 
     def __init__(self, world, allocate):
         pairs = world.data_sets()
-        # Of several value columns a data set comes as sums.
-        self.sums = [one if isinstance(one, PrivateSums) else PresenceSums(one) for one in pairs]
+        self.sums = [PresenceSums(one) for one in pairs]
         allocations = [allocate(one) for one in pairs]
         # A sound plan looks at no records: one for all data sets, whose stages are asked once.
         self.allocations = list({id(one): one for one in allocations}.values())

@@ -4,116 +4,137 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
-from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.publishing.derived.cell_numbers import CellNumbers, average_cells
-from hexveil.publishing.derived.release_comparison import find_changes
+from publishing.derived.chosen_cells import chosen, compared, rolled_up
 
 RECORDS = np.array([100.0, 5.0, 40.0, 1.0, 7.0])
 GROUP = np.array([0, 0, 1, 0, 2])
 SCALE = np.array([0.2, 4.0, 0.5, 9.0, 1.0])
 TRUTH = np.array([10.0, 30.0, 20.0, 50.0, 40.0])
+LAPLACE95, NORMAL95 = math.log(20.0), stats.norm.isf(0.025)
 
 
-def numbers(noise, bias=0.0):
-    """Return numbers with this noise, biased upwards as far as is allowed."""
-    bound, largest = LAPLACE.limit95 * SCALE, np.full(5, float(bias))
-    return CellNumbers(TRUTH + noise + bias, bound, bound, largest, largest, SCALE, "proven")
+def averaged(kind="laplace", request="0", bias=0.0):
+    """Return the averages of groups of cells that are biased upwards as far as is allowed."""
+    noise = {"mean_scale": SCALE, "mean_bias": bias, "records": RECORDS}
+    return rolled_up(chosen(kind, GROUP, request, mean_noisy=TRUTH + bias, **noise))
+
+
+def half_width(scale, other):
+    """Return the 95 % bound of a sum of two Laplace numbers of one scale, or of one."""
+
+    def tail(x):
+        return (1 + x / 2) * math.exp(-x) if other else math.exp(-x)
+
+    return scale * optimize.brentq(lambda x: tail(x) - 0.05, 0.0, 20.0)
 
 
 def test_records_weigh():
     """Averages are those of all records, by group; a lone cell keeps its own noise."""
-    made = average_cells(numbers(0.0, bias=0.5), RECORDS, GROUP)
+    before, made = averaged(bias=0.5)
     total = 0.5 + np.bincount(GROUP, RECORDS * TRUTH) / np.bincount(GROUP, RECORDS)
-    assert made.number == pytest.approx(total)
-    assert made.bias_low == pytest.approx([0.5, 0.5, 0.5])
-    assert np.isnan(made.scale[0])
-    assert made.scale[1:] == pytest.approx(SCALE[[2, 4]])
-    assert made.noise_low[1:] == pytest.approx(LAPLACE.limit95 * SCALE[[2, 4]])
+    assert made["mean"] == pytest.approx(total)
+    assert made["records"].tolist() == [106, 40, 7]
+    assert made["mean_bias"] == pytest.approx([0.5, 0.5, 0.5])
+    assert made["mean_noise95"][1:] == pytest.approx(LAPLACE95 * SCALE[[2, 4]])
+    assert made["mean_high"] == pytest.approx(made["mean"] + made["mean_noise95"] + 0.5)
+    # The change of a lone cell has the exact bound of two numbers, that of others the root.
+    changes, numbers = compared(before, averaged(request="1", bias=0.5)[0])
+    half = numbers["change_high"] - numbers["change"] - 1.0
+    exact = [half_width(scale, scale) for scale in SCALE[[2, 4]]]
+    assert half == pytest.approx([math.sqrt(2) * made["mean_noise95"][0], *exact])
+    assert changes.statement["basis"] == "approximate"
 
 
-def test_intervals_hold_as_often_as_they_say():
+@pytest.mark.parametrize("kind", ["laplace", "range"])
+def test_intervals_hold_as_often_as_they_say(kind):
     """The bound of three cells is exceeded in 5 percent of 200,000 runs, which a seed fixes."""
     rng, runs = np.random.default_rng(5), 200_000
-    made = average_cells(numbers(0.0), RECORDS, GROUP)
+    _, made = averaged(kind)
     weight = RECORDS[GROUP == 0] / RECORDS[GROUP == 0].sum()
     noise = rng.laplace(0.0, SCALE[GROUP == 0], (runs, 3)) @ weight
     # Five standard errors of the share are 0.0024.
-    assert np.mean(np.abs(noise) > made.noise_low[0]) == pytest.approx(0.05, abs=0.0025)
+    assert np.mean(np.abs(noise) > made["mean_noise95"][0]) == pytest.approx(0.05, abs=0.0025)
 
 
 def test_bias_does_not_average_out():
     """With the worst bias everywhere an interval still holds in 95 percent of runs or more."""
     rng, bias = np.random.default_rng(6), 3.0
-    made = average_cells(numbers(0.0, bias), RECORDS, GROUP)
+    _, made = averaged(bias=bias)
     weight = RECORDS[GROUP == 0] / RECORDS[GROUP == 0].sum()
-    number = made.number[0] + rng.laplace(0.0, SCALE[GROUP == 0], (50_000, 3)) @ weight
-    truth = RECORDS[GROUP == 0] @ TRUTH[GROUP == 0] / RECORDS[GROUP == 0].sum()
+    number = made["mean"][0] + rng.laplace(0.0, SCALE[GROUP == 0], (50_000, 3)) @ weight
+    truth = weight @ TRUTH[GROUP == 0]
     assert np.mean(number) - truth == pytest.approx(bias, abs=0.1)
     # Upward bias takes all of its allowance: what is left is half of the noise's 5 percent.
-    inside = truth >= number - made.noise_low[0] - made.bias_low[0]
+    inside = truth >= number - made["mean_noise95"][0] - made["mean_bias"][0]
     assert np.mean(inside) == pytest.approx(0.975, abs=0.004)
 
 
 def test_gaussian_noise_adds_up_in_squares():
     """Bounds of averages and of changes under a δ are those of one normal number: exact."""
-    none, bound = np.zeros(5), GAUSSIAN.limit95 * SCALE
-    unknown = np.full(5, np.nan)
-    cells = CellNumbers(TRUTH, bound, bound, none, none, unknown, "proven", is_gaussian=True)
-    made = average_cells(cells, RECORDS, GROUP)
+    before, made = averaged("gaussian")
     weight = RECORDS / np.bincount(GROUP, RECORDS)[GROUP]
     deviation = np.sqrt(np.bincount(GROUP, (weight * SCALE) ** 2))
-    assert made.noise_low == pytest.approx(stats.norm.isf(0.025) * deviation)
-    change, change_p = find_changes(made, made)
-    assert change.high == pytest.approx(stats.norm.isf(0.025) * math.sqrt(2.0) * deviation)
-    assert (change_p == 1.0).all()
+    assert made["mean_noise95"] == pytest.approx(NORMAL95 * deviation)
+    changes, numbers = compared(before, averaged("gaussian", "1")[0])
+    assert numbers["change_high"] == pytest.approx(NORMAL95 * math.sqrt(2.0) * deviation)
+    assert (numbers["p_value"] == 1.0).all()
+    assert changes.statement["basis"] == "proven"
 
 
-@pytest.mark.parametrize("ratio", np.geomspace(0.01, 100.0, 13))
-def test_laplace_and_gaussian_noise_together_stay_within_the_root(ratio):
+def test_laplace_and_gaussian_noise_together_stay_within_the_root():
     """Of one number of either kind the root of squared bounds is exceeded no more than 5 %."""
-    bound = math.hypot(LAPLACE.limit95, GAUSSIAN.limit95 * ratio)
-    # P(L + G > q) by the closed form of a normal number plus a Laplace one of scale 1.
-    z = bound / ratio
-    tail = stats.norm.sf(z) + 0.5 * (
-        math.exp(ratio**2 / 2.0 - bound + stats.norm.logcdf(z - ratio))
-        - math.exp(ratio**2 / 2.0 + bound + stats.norm.logsf(z + ratio))
+    ratios = np.geomspace(0.01, 100.0, 13)
+    areas, scales = np.zeros(13, dtype=int), 0.1 / np.maximum(ratios, 1.0)
+    changes, numbers = compared(
+        chosen("laplace", areas, mean_noisy=50.0, mean_scale=scales, mean_bias=0.0),
+        chosen("gaussian", areas, "1", mean_noisy=50.0, mean_scale=ratios * scales, mean_bias=0.0),
     )
-    assert tail <= 0.025 * (1.0 + 1e-9)
+    assert changes.statement["basis"] == "approximate"
+    for ratio, bound in zip(ratios, numbers["change_high"] / scales, strict=True):
+        # P(L + G > q) by the closed form of a normal number plus a Laplace one of scale 1.
+        z = bound / ratio
+        tail = stats.norm.sf(z) + 0.5 * (
+            math.exp(ratio**2 / 2.0 - bound + stats.norm.logcdf(z - ratio))
+            - math.exp(ratio**2 / 2.0 + bound + stats.norm.logsf(z + ratio))
+        )
+        assert 0.0 < tail <= 0.025 * (1.0 + 1e-9)
 
 
 def test_a_change_has_the_exact_bound_of_its_noise():
     """Intervals of unchanged cells miss 0 in 5 percent of runs, and p-values are uniform."""
-    rng, runs = np.random.default_rng(7), 40_000
+    rng, runs = np.random.default_rng(7), 20_000
     scales = np.repeat([0.5, 2.0], runs), np.repeat([1.0, 2.0], runs)
-    sides = []
-    for scale in scales:
-        bound, none = LAPLACE.limit95 * scale, np.zeros_like(scale)
-        noise = rng.laplace(0.0, scale)
-        sides.append(CellNumbers(20.0 + noise, bound, bound, none, none, scale, "proven"))
-    made, made_p = find_changes(*sides)
-    missed = (made.low > 0.0) | (made.high < 0.0)
+    areas = np.zeros(2 * runs, dtype=int)
+    changes, numbers = compared(
+        *(
+            chosen("laplace", areas, request, mean_noisy=50.0 + rng.laplace(0.0, scale),
+                   mean_scale=scale, mean_bias=0.0)
+            for request, scale in zip("01", scales, strict=True)
+        )
+    )  # fmt: skip
+    assert changes.statement["basis"] == "proven"
+    missed = (numbers["change_low"] > 0.0) | (numbers["change_high"] < 0.0)
     assert missed.reshape(2, runs).mean(axis=1) == pytest.approx([0.05, 0.05], abs=0.006)
+    p_value = numbers["p_value"]
     for level in (0.01, 0.2, 0.7):
-        assert np.mean(made_p <= level) == pytest.approx(level, abs=0.012)
+        assert np.mean(p_value <= level) == pytest.approx(level, abs=0.012)
     # The interval and the test are one statement.
-    assert ((made_p < 0.05) == missed).mean() > 0.9999
+    assert ((p_value < 0.05) == missed).mean() > 0.9999
 
 
 def test_bias_of_both_sides_widens_a_change():
-    """A change that bias alone could make has no evidence; square-and-add joins other bounds."""
-    one, bound = np.ones(1), np.array([0.3])
-    none = np.zeros(1)
-    exact = CellNumbers(10 * one, bound, bound, 2 * one, 1 * one, none, "proven")
-    moved = CellNumbers(12.5 * one, bound, bound, 1 * one, 0.5 * one, none, "proven")
-    made, made_p = find_changes(exact, moved)
-    assert made.number == pytest.approx([2.5])
-    # Without noise the interval is that of the bias: -(1 + 1), +(0.5 + 2).
-    assert (made.low[0], made.high[0]) == pytest.approx((0.5, 5.0))
-    assert made_p[0] == 0.0
-    loose = CellNumbers(12.5 * one, bound, bound, 1 * one, 0.5 * one, none * np.nan, "model")
-    joined, _ = find_changes(exact, loose)
-    assert joined.low[0] == pytest.approx(0.5 - np.hypot(0.3, 0.3))
-    down, _ = find_changes(moved, exact)
-    assert (down.low[0], down.high[0]) == pytest.approx((-5.0, -0.5))
+    """A change that bias alone could make has no evidence; without noise, others have all."""
+    small, large = (
+        chosen("laplace", [0, 0], request, mean_noisy=number, mean_scale=0.0, mean_bias=bias)
+        for request, number, bias in (("0", 10.0, (0.5, 1.5)), ("1", 12.5, (0.75, 1.25)))
+    )
+    _, up = compared(small, large)
+    assert up["change"] == pytest.approx([2.5, 2.5])
+    assert up["change_low"] == pytest.approx([1.25, -0.25])
+    assert up["change_high"] == pytest.approx([3.75, 5.25])
+    assert up["p_value"].tolist() == [0.0, 1.0]
+    _, down = compared(large, small)
+    assert down["change_low"] == pytest.approx(-up["change_high"])
+    assert down["change_high"] == pytest.approx(-up["change_low"])

@@ -1,21 +1,16 @@
-"""Tails and bounds of sums of Laplace numbers, against partial fractions and direct sums."""
+"""Tails and bounds of sums of Laplace numbers, against partial fractions and direct sums.
+
+Bounds are those of averages of cells, tails are p-values of changes.
+"""
 
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from hexveil.publishing.derived.cell_numbers import (
-    MISS,
-    bounded_tail,
-    pair_bound,
-    pair_tail,
-    sum_bound,
-)
+from publishing.derived.chosen_cells import chosen, compared, rolled_up
 
-SCALES = st.floats(min_value=1e-3, max_value=1e3)
+MISS = 0.05
 
 
 def tail_of_distinct(distance, scales):
@@ -28,12 +23,18 @@ def tail_of_distinct(distance, scales):
     return total
 
 
+def sum_bound(*scales):
+    """Return the 95 % bound of a sum, by the average of as many cells."""
+    release = chosen("laplace", [0] * len(scales), mean_scale=scales, mean_bias=0.0, records=1)
+    return float(rolled_up(release)[1]["mean_noise95"][0]) * len(scales)
+
+
 @pytest.mark.parametrize(
     "scales", [(1.0,), (1.0, 0.3), (1.0, 2.0, 3.0), (1.0, 0.01, 0.02), (7.0, 5.0, 1.0, 0.1, 0.4)]
 )
 def test_a_bound_is_exceeded_one_time_in_twenty(scales):
     """The exact tail beyond the bound is 5 percent, never more and hardly less."""
-    tail = tail_of_distinct(sum_bound(np.array(scales)), scales)
+    tail = tail_of_distinct(sum_bound(*scales), scales)
     assert MISS - 2e-5 <= tail <= MISS + 1e-12
 
 
@@ -45,28 +46,48 @@ def test_equal_scales_have_their_bound():
     density = np.exp(-np.abs(grid)) / 2.0
     both = np.convolve(density, density, mode="same") * step
     four = np.convolve(both, both, mode="same") * step
-    beyond = four[np.abs(grid) > sum_bound(np.ones(4))].sum() * step
+    beyond = four[np.abs(grid) > sum_bound(1.0, 1.0, 1.0, 1.0)].sum() * step
     assert beyond == pytest.approx(MISS, abs=2e-4)
+
+
+def pair_tail(distances, scale, other):
+    """Return P(|S| > x) of two numbers: the p-values of changes between cells of these scales."""
+    sides = [
+        chosen("laplace", [0] * len(distances), "01"[k], mean_noisy=number, mean_scale=noise,
+               mean_bias=0.0)
+        for k, (number, noise) in enumerate(((50.0, scale), (50.0 + distances, other)))
+    ]  # fmt: skip
+    return compared(*sides)[1]["p_value"]
 
 
 def test_the_tail_of_two_numbers_has_its_closed_form():
     """Distinct, equal, nearly equal and missing scales."""
-    x, one = np.array([0.0, 0.5, 3.0]), np.ones(3)
-    far = pair_tail(x, one, 0.4 * one)
-    assert far == pytest.approx([tail_of_distinct(d, (1.0, 0.4)) for d in x])
-    equal = pair_tail(x, one, one)
+    x = np.array([0.0, 0.5, 3.0])
+    assert pair_tail(x, 1.0, 0.4) == pytest.approx([tail_of_distinct(d, (1.0, 0.4)) for d in x])
+    equal = pair_tail(x, 1.0, 1.0)
     assert equal == pytest.approx((1 + x / 2) * np.exp(-x))
-    assert pair_tail(x, one, one * (1 - 1e-7)) == pytest.approx(equal, rel=1e-6)
-    assert pair_tail(x, one, one * (1 - 2e-5)) == pytest.approx(equal, rel=1e-4)
-    assert pair_tail(x, one, 0 * one) == pytest.approx(np.exp(-x))
-    assert pair_tail(x, 0 * one, 0 * one).tolist() == [1.0, 0.0, 0.0]
+    assert pair_tail(x, 1.0, 1 - 1e-7) == pytest.approx(equal, rel=1e-6)
+    assert pair_tail(x, 1.0, 1 - 2e-5) == pytest.approx(equal, rel=1e-4)
+    assert pair_tail(x, 1.0, 0.0) == pytest.approx(np.exp(-x))
+    assert pair_tail(x, 0.0, 0.0).tolist() == [1.0, 0.0, 0.0]
 
 
-@given(SCALES, SCALES, st.floats(min_value=1.0, max_value=20.0))
-def test_beyond_its_bound_the_tail_is_below_its_power(one, other, times):
+def test_beyond_its_bound_the_tail_is_below_its_power():
     """The log-concave tail: P(|S| > k q) <= 0.05^k; nothing is claimed below the bound."""
-    scale, second = np.array([one]), np.array([other])
-    bound = pair_bound(scale, second)
-    exact = pair_tail(times * bound, scale, second)
-    assert exact <= bounded_tail(times * bound, bound) * (1 + 1e-6)
-    assert bounded_tail(0.99 * bound, bound) == 1.0
+    scales, times = np.geomspace(1e-3, 1e3, 8), (0.99, 1.0, 1.7, 5.0, 20.0)
+    cases = [(a, 1.01 * b, k) for a in scales for b in scales for k in times]
+    areas = np.repeat(np.arange(len(cases)), 2)
+    noise = np.array([case[:2] for case in cases])
+    one = chosen(
+        "laplace", areas, mean_noisy=0.0, mean_scale=noise.ravel(), mean_bias=0.0, records=1
+    )
+    before, numbers = rolled_up(one)
+    many = np.array([k for *_, k in cases])
+    far = np.repeat(many * numbers["mean_noise95"] * (1 + 1e-12), 2)
+    other = chosen("laplace", areas, "1", mean_noisy=far, mean_scale=0.0, mean_bias=0.0, records=1)
+    p_value = compared(before, rolled_up(other)[0])[1]["p_value"]
+    # Averages of two cells: half of the sum, and half of its scales.
+    exact = [tail_of_distinct(x, pair) for x, pair in zip(far[::2], noise / 2, strict=True)]
+    assert (p_value[many < 1] == 1.0).all()
+    assert p_value[many >= 1] == pytest.approx(MISS ** many[many >= 1], rel=1e-6)
+    assert (np.array(exact) <= p_value * (1 + 1e-6)).all()

@@ -8,37 +8,26 @@ import pytest
 
 import hexveil as hv
 from golden_releases import fixed_noise
-from hexveil.accounting.promise import PARTS
-from hexveil.publishing.derived.cell_numbers import CellNumbers, add_cells
-from hexveil.publishing.derived.derived_numbers import ReleaseSource
-from hexveil.publishing.derived.open_cells import (
-    average_open_cells,
-    empty_chances,
-    split_errors,
-    unit_numbers,
-    weight_numbers,
-)
-from hexveil.publishing.derived.release_comparison import find_changes
+from publishing.derived.chosen_cells import PARTS, chosen, compared, made, rolled_up
 from publishing.releases import release_of, restated, statements_of
 
 SCALE = 20
 """Noise scale of exact laws, in whole units."""
-FULL_SCALE = float(SCALE * PARTS)
 
 
-def fake(numbers, statistics=("users",), opened=None, column="users", noise="discrete Laplace"):
-    """Return the source of a map with these noisy numbers, and what its manifest states."""
-    ends = ("", "_low", "_high", "_noisy")
-    columns = {f"{column}{end}": np.asarray(numbers, dtype=float) for end in ends}
-    return source_of(columns, statistics, noise, FULL_SCALE, opened)
+def units(numbers, areas=0, opened=None, request="0", noise="discrete Laplace"):
+    """Return a map of numbers of units with these noisy numbers, and what its manifest states."""
+    stage = {"stage": "count map", "noise": noise, "scale": float(SCALE * PARTS)}
+    areas = np.broadcast_to(areas, np.shape(numbers))
+    plan = {"open_from": opened, "stages": [stage]}
+    return chosen("users", areas, request, plan, users=numbers, users_noisy=numbers)
 
 
-def source_of(columns, statistics, noise, scale, opened=None):
-    """Return the source of a map with these columns."""
-    stage = {"stage": "count map", "noise": noise, "scale": scale}
-    plan = {"statistics": list(statistics), "open_from": opened, "stages": [stage]}
-    identity = {"dataset": "cars"}
-    return ReleaseSource(pa.table(columns), {"model": "presence", "plan": plan}, identity)
+def averages(areas, scale=1.0, opened=None, request="0", **columns):
+    """Return a map of averages of cells with noisy weights of a scale."""
+    *looks, last = statements_of(made("mean"))["plan"]["stages"]
+    plan = {"open_from": opened, "stages": [*looks, last | {"scale": float(scale * PARTS)}]}
+    return chosen("mean", areas, request, plan, **columns)
 
 
 def law(number, grid):
@@ -47,27 +36,22 @@ def law(number, grid):
     return (1 - decay) / (1 + decay) * decay ** np.abs(grid - number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", [None, 5 * SCALE])
 def test_a_change_of_units_holds_by_the_exact_law(opened):
     """Every pair of noisy numbers, with its chance: 95 % and more, given that both are seen."""
     grid = np.arange(-7 * SCALE if opened is None else opened, 16 * SCALE)
-    side = unit_numbers(fake(grid, ("mean", "users") if opened is None else ("users",), opened))
     first, second = (one.ravel() for one in np.indices((grid.size, grid.size)))
-    pairs = [
-        CellNumbers(
-            *(getattr(side, name)[rows] for name in ("number", "noise_low", "noise_high")),
-            *(getattr(side, name)[rows] for name in ("bias_low", "bias_high", "scale")),
-            "proven",
-        )
-        for rows in (first, second)
-    ]
-    change, change_p = find_changes(*pairs)
+    sides = units(grid[first], opened=opened), units(grid[second], opened=opened, request="1")
+    changes, numbers = compared(*sides)
+    assert changes.statement["basis"] == "proven"
     found = {}
     for before in (0, 2 * SCALE, 5 * SCALE, 7 * SCALE):
         for after in (0, SCALE, 4 * SCALE, 6 * SCALE, 8 * SCALE):
             chance = law(before, grid)[first] * law(after, grid)[second]
-            is_covered = (change.low <= after - before) & (change.high >= after - before)
-            is_told = chance[change_p <= 0.05].sum() / chance.sum()
+            change = after - before
+            is_covered = (numbers["change_low"] <= change) & (numbers["change_high"] >= change)
+            is_told = chance[numbers["p_value"] <= 0.05].sum() / chance.sum()
             found[before, after] = chance[is_covered].sum() / chance.sum()
             assert before != after or is_told <= 0.051
     # Noise in whole units of a twentieth of its scale leaves the exact bound by that much.
@@ -77,19 +61,27 @@ def test_a_change_of_units_holds_by_the_exact_law(opened):
 
 
 def test_an_empty_cell_has_the_chance_of_its_weight():
-    """P(Z >= W | Z >= T) by all pairs of halves; 1 at the threshold."""
+    """P(Z >= W | Z >= T) by all pairs of halves; 1 at the threshold: the p-value of a change."""
     grid = np.arange(-30 * SCALE, 30 * SCALE + 1)
     total = np.convolve(law(0, grid), law(0, grid))
     sums = np.arange(2 * grid[0], 2 * grid[-1] + 1)
     opened, weights = 6 * SCALE, np.array([6.0, 8.0, 14.0]) * SCALE
-    source = fake(weights, ("mean",), opened, column="weight")
+
+    def chances(opened):
+        sides = [
+            averages([0] * 3, SCALE, opened, request, mean=number, mean_low=number - 0.01,
+                     mean_high=number + 0.01, weight=weight)
+            for request, number, weight in (("0", 20.0, weights), ("1", 80.0, 1e6))
+        ]  # fmt: skip
+        return compared(*sides)[1]["p_value"]
+
     exact = [total[sums >= w].sum() / total[sums >= opened].sum() for w in weights]
-    assert empty_chances(source) == pytest.approx(exact, rel=0.02)
+    assert chances(opened) == pytest.approx(exact, rel=0.02)
     # A grid in use has no test, so that the chance is that of the noise alone.
-    unseen = fake(weights, ("mean",), column="weight")
-    assert empty_chances(unseen)[0] == pytest.approx(total[sums >= opened].sum(), rel=0.03)
+    assert chances(None)[0] == pytest.approx(total[sums >= opened].sum(), rel=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["discrete Laplace", "discrete Gaussian"])
 def test_sums_of_units_hold(noise):
     """Of 40 cells, half of them nearly empty: in 95 % of 4,000 runs and more, of a fixed seed."""
@@ -97,61 +89,74 @@ def test_sums_of_units_hold(noise):
     truth = np.tile([0, SCALE // 2, 5 * SCALE, 20 * SCALE], 10)
     draw = rng.normal if noise == "discrete Gaussian" else rng.laplace
     noisy = truth + draw(0.0, SCALE, (runs, truth.size))
-    group = np.repeat(np.arange(runs), truth.size)
-    made = add_cells(unit_numbers(fake(noisy.ravel(), ("mean", "users"), noise=noise)), group)
-    assert np.mean((made.low <= truth.sum()) & (truth.sum() <= made.high)) > 0.945
-    assert abs(made.number.mean() - truth.sum()) < 10.0
-    # One cell alone keeps its own bound.
-    alone = add_cells(unit_numbers(fake([90.0], ("mean", "users"))), np.array([0]))
-    assert alone.bias_low[0] == 0.0
-    assert alone.noise_low[0] == pytest.approx(SCALE * np.log(20), rel=1e-6)
+    areas = np.repeat(np.arange(runs), truth.size)
+    _, numbers = rolled_up(units(noisy.ravel(), areas, noise=noise))
+    is_held = (numbers["users_low"] <= truth.sum()) & (truth.sum() <= numbers["users_high"])
+    assert np.mean(is_held) > 0.945
+    assert abs(numbers["users"].mean() - truth.sum()) < 10.0
 
 
-def test_averages_of_open_cells_hold():
+def test_a_number_of_one_cell_keeps_its_bound():
+    """A lone cell's noise is the one number that it has."""
+    _, numbers = rolled_up(units([90.0]))
+    assert numbers["users_bias"].tolist() == [0.0]
+    assert numbers["users_noise95"] == pytest.approx(SCALE * np.log(20), rel=1e-6)
+
+
+def alone(areas, number=50.0, half=40.0, weight=1e4, **columns):
+    """Return averages of heavy cells with intervals of a half width."""
+    given = {"mean": number, "mean_low": number - half, "mean_high": number + half}
+    weights = {"weight": weight, "weight_noisy": weight, "weight_low": weight - 1.0}
+    return rolled_up(averages(areas, **given | weights | columns))[1]
+
+
+@pytest.fixture(scope="module")
+def clipping():
+    """Return the part of an average's error that clipping has, the same in all cells, by side."""
+    sides = [float(alone([0], **{end: 50.0})["mean_bias"][0]) for end in ("mean_high", "mean_low")]
+    assert all(0.1 < side < 10.0 for side in sides)
+    return sides
+
+
+def test_averages_of_open_cells_hold(clipping):
     """Noise is each cell's own, clipping that of the map: in 95 % of 600 maps of 60 cells."""
-    rng, runs, n, clipping = np.random.default_rng(3), 600, 60, 0.02
+    rng, runs, n, shared = np.random.default_rng(3), 600, 60, min(clipping) / 1.96
     weight = 20.0 * rng.lognormal(0.0, 1.0, n)
-    truth = np.clip(0.4 + 0.06 * rng.normal(size=n), 0.2, 0.6)
-    spread, shape = 0.5 / weight, (runs, n)
-    number = truth + spread * rng.normal(size=shape) + clipping * rng.normal(size=(runs, 1))
-    half = np.broadcast_to(1.96 * np.hypot(spread, clipping), shape).ravel()
-    numbers = CellNumbers.of_interval(number.ravel(), number.ravel() - half, number.ravel() + half)
-    noisy = (weight + rng.laplace(size=(2, *shape)).sum(axis=0)).ravel()
-    columns = {"weight_noisy": noisy, "weight_low": np.maximum(noisy - 4.12, 0.0)}
-    weights = weight_numbers(source_of(columns, ("mean",), "discrete Laplace", float(PARTS)))
-    group = np.repeat(np.arange(runs), n)
-    cells = split_errors(numbers, (1.96 * clipping, 1.96 * clipping), (-9.0, 9.0))
-    made, total = average_open_cells(cells, weights, (-9.0, 9.0), group), add_cells(weights, group)
-    goal = np.average(truth, weights=weight)
-    assert 0.95 <= np.mean((made.low <= goal) & (goal <= made.high)) <= 0.99
-    assert np.mean((total.low <= weight.sum()) & (weight.sum() <= total.high)) >= 0.94
+    truth = np.clip(40.0 + 3.0 * shared * rng.normal(size=n), 20.0, 60.0)
+    spread, shape = 25.0 * shared / weight, (runs, n)
+    number = truth + spread * rng.normal(size=shape) + shared * rng.normal(size=(runs, 1))
+    half = np.broadcast_to(1.96 * np.hypot(spread, shared), shape)
+    noisy = weight + rng.laplace(size=(2, *shape)).sum(axis=0)
+    columns = {"mean": number, "mean_low": number - half, "mean_high": number + half}
+    columns |= {"weight_noisy": noisy, "weight": noisy, "weight_low": np.maximum(noisy - 4.12, 0.0)}
+    columns = {name: column.ravel() for name, column in columns.items()}
+    _, numbers = rolled_up(averages(np.repeat(np.arange(runs), n), **columns))
+    goal, total = np.average(truth, weights=weight), weight.sum()
+    assert 0.95 <= np.mean((numbers["mean_low"] <= goal) & (goal <= numbers["mean_high"])) <= 0.99
+    assert np.mean((numbers["weight_low"] <= total) & (total <= numbers["weight_high"])) >= 0.94
     # As wide as clipping is, and hardly wider.
-    assert np.median(made.high - made.low) < 1.3 * 2 * 1.96 * clipping
+    assert np.median(numbers["mean_high"] - numbers["mean_low"]) < 1.3 * sum(clipping)
 
 
-def test_an_average_of_one_cell_is_the_cell():
+def test_an_average_of_one_cell_is_the_cell(clipping):
     """A lone cell keeps its interval; of cells alike noise averages out, clipping does not."""
-    level, zero = np.full(400, 0.5), np.zeros(400)
-    numbers = CellNumbers.of_interval(level, level - 0.05, level + 0.05)
-    heavy = CellNumbers(1e4 + zero, 1.0 + zero, 1.0 + zero, zero, zero, zero * np.nan, "model")
-    group, limits = np.zeros(400, dtype=np.int64), (0.0, 1.0)
-    cells = split_errors(numbers, (0.03, 0.03), limits)
-    alone = average_open_cells(cells, heavy, limits, np.arange(400))
-    assert alone.low == pytest.approx(0.45)
-    assert alone.high == pytest.approx(0.55)
-    together = average_open_cells(cells, heavy, limits, group)
-    assert together.noise_low[0] == pytest.approx(0.02 / 20)
-    assert together.bias_low[0] == pytest.approx(0.03)
-    # An end at the bound is bias, and averaged in full; so is all of the error of a share.
-    wide = split_errors(CellNumbers.of_interval(level, level - 0.05, 2 * level), (0.0, 0.0), limits)
-    far = average_open_cells(wide, heavy, limits, group)
-    assert (far.bias_low[0], far.bias_high[0]) == pytest.approx((0.0, 0.5))
+    (below, above), zeros, first = clipping, np.zeros(400, dtype=int), np.arange(400) < 1
+    half = 2.0 * max(clipping)
+    one = alone(np.arange(400), half=half)
+    assert one["mean_low"] == pytest.approx(50.0 - half)
+    assert one["mean_high"] == pytest.approx(50.0 + half)
+    together = alone(zeros, half=half)
+    assert together["mean_low"] == pytest.approx(50.0 - below - (half - below) / 20)
+    assert together["mean_high"] == pytest.approx(50.0 + above + (half - above) / 20)
+    assert together["mean_bias"] == pytest.approx(max(clipping))
+    # An end at the bound is bias, and averaged in full.
+    far = alone(zeros, half=half, mean_high=100.0)
+    assert far["mean_bias"] == pytest.approx(50.0)
+    assert far["mean_low"] == together["mean_low"]
     # Of a cell that noise opened all of its weight may be missing: its number counts for nothing.
-    opened = replace(heavy, bias_low=np.where(np.arange(400) < 1, 1e4, 0.0))
-    higher = replace(cells, number=np.where(np.arange(400) < 1, 0.9, 0.5))
-    assert average_open_cells(higher, opened, limits, group).bias_low[0] == pytest.approx(
-        0.03 + 0.4 / 400, rel=0.01
-    )
+    low = np.where(first, 0.0, 1e4 - 1.0)
+    higher = alone(zeros, np.where(first, 90.0, 50.0), half, weight_low=low)
+    assert higher["mean_bias"] == pytest.approx(below + 40.0 / 400, rel=0.01)
 
 
 # ---- releases and folders ----

@@ -6,16 +6,6 @@ import pytest
 
 import hexveil as hv
 from hexveil import InputError
-from hexveil.mechanisms.contract import MemoryJournal, execute
-from hexveil.mechanisms.distribution.binned_stage import BinnedSums
-from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
-from hexveil.planning.distribution_measures import (
-    BinPlan,
-    ScorePlan,
-)
-from hexveil.publishing.derived.derived_numbers import numbers_to_compare, open_source
-from hexveil.publishing.kinds.distribution_table import decode_distribution
 from publishing.releases import restated, statements_of
 
 ASKED = ("mean", "sd", "p15", "p50", "p85", "share<20", "share<40", "share>=40", "histogram")
@@ -61,12 +51,10 @@ def made(dataset, plan, book):
     return hv.release(dataset, plan, ledger=book)
 
 
-def simulated(dataset, plan, seed):
-    """Return the outputs of a plan under simulated noise, metered."""
-    allocation = plan.stages()
-    sums = BinnedSums(dataset.sums.total, dataset.sums.total_sq, dataset.sums.bins)
-    source = SimulatedNoise(np.random.default_rng(seed), 1)
-    return execute(allocation, sums, source, MemoryJournal(), Meter(allocation.losses()))
+def nearly_exact(dataset, **options):
+    """Return a release with next to no noise."""
+    plan = hv.plan(dataset, epsilon=400, **options)
+    return hv.release(dataset, plan, ledger=hv.Ledger("memory://", dataset="b", budget=400))
 
 
 def bin_counts(dataset):
@@ -86,29 +74,31 @@ def shares_up_to(dataset, edge):
 @pytest.mark.parametrize("estimator", ["ranks", "bins"])
 def test_large_epsilon_finds_the_truth(dataset, estimator):
     """With next to no noise, estimates come near what a loop over the records says."""
-    plan = hv.plan(dataset, statistics=("p50", "share<20"), epsilon=400, estimator=estimator)
-    assert isinstance(plan.component, ScorePlan if estimator == "ranks" else BinPlan)
-    found = decode_distribution(plan, simulated(dataset, plan, 0))
+    found = nearly_exact(dataset, statistics=("p50", "share<20"), estimator=estimator)
     counts, share = bin_counts(dataset), shares_up_to(dataset, 19_999)
     tolerance = {"ranks": 0.05, "bins": 0.03}[estimator]
-    assert np.abs(found["share_below_20"].estimate - share).max() < tolerance
+    assert np.abs(found["share_below_20_estimate"] - share).max() < tolerance
     below = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
-    places = np.searchsorted(dataset.public.bins.ends, found["p50"].estimate * 1000)
+    places = np.searchsorted(dataset.public.bins.ends, found["p50_estimate"] * 1000)
     ranks = [row[place] for row, place in zip(below, places, strict=True)]
     assert np.abs(np.array(ranks) - 0.5).max() < 0.08
 
 
 def test_derived_numbers_know_how_means_were_clipped(made):
     """Means beside quantiles under a private range are not taken for proven ones."""
-    steps = statements_of(made)["moments"]["plan"]["privacy_steps"]
-    source = open_source(made)
-    assert source.has_range == any(step["step"] == "clipping_range" for step in steps)
-    hidden = {"moments": {"plan": {"privacy_steps": [{"step": "clipping_range"}]}}}
-    ranged = restated(made, **hidden)
-    assert open_source(ranged).has_range
-    changes = numbers_to_compare(source, "p50")
-    assert changes.basis == "model"
-    assert np.array_equal(changes.number, made["p50"])
+    moments = statements_of(made)["moments"]
+    steps = [step["step"] for step in moments["plan"]["privacy_steps"]]
+    step = {"step": "clipping_range"}
+    hidden = moments | {"plan": moments["plan"] | {"privacy_steps": [step]}}
+    plain = moments | {"plan": moments["plan"] | {"privacy_steps": [{"step": "cells"}]}}
+    bases = [
+        hv.roll_up(restated(made, moments=own), resolution="all").statement["basis"]
+        for own in (moments, hidden, plain)
+    ]
+    assert bases == ["model" if "clipping_range" in steps else "proven", "model", "proven"]
+    changes = hv.compare_releases(made, restated(made, request="0" * 64), statistic="p50")
+    assert changes.statement["basis"] == "model"
+    assert np.array_equal(changes.table["before"], made["p50"])
 
 
 def test_labels_that_clash_with_columns_are_refused(book):
@@ -140,8 +130,7 @@ def test_a_cell_unlike_the_map_is_missed():
     options = {"user": "bus", "value": "speed", "bounds": (0, 80), "cells": hv.Labels("ward")}
     asked = ("p15", "p50", "p85")
     found = hv.read(table, **options, statistics=asked)
-    plan = hv.plan(found, statistics=asked, epsilon=400, estimator="ranks")
-    estimate = decode_distribution(plan, simulated(found, plan, 3))["p15"]
+    estimate = nearly_exact(found, statistics=asked, estimator="ranks")["p15_estimate"]
     truth = np.quantile(speed[is_odd], 0.15)
-    assert estimate.estimate[7] > truth + 4.0
-    assert np.abs(estimate.estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0
+    assert estimate[7] > truth + 4.0
+    assert np.abs(estimate[:7] - np.quantile(speed[~is_odd], 0.15)).max() < 4.0

@@ -3,59 +3,49 @@
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from hexveil import BudgetError, FleetDeclaration, InputError, Labels
-from hexveil.ledger import hash_losses
-from hexveil.model.declared_grid import DeclaredGrid
-from hexveil.model.pair_bins import PairBins
-from hexveil.model.private_pairs import PrivatePairs
-from hexveil.model.public_metadata import ValueLattice
-from hexveil.model.statistic_terms import fine_bins, parse_statistics
-from hexveil.planning.plan_arguments import kind_weights
-from hexveil.planning.presence.presence_plan import KINDS, divided
-from hexveil.planning.presence.presence_request import PresenceRequest
-from mechanisms.presence.presence_laws import release_pairs
+from hexveil import BudgetError, FleetDeclaration, InputError
 
-GRID = DeclaredGrid.of_labels(Labels("route"), [["4", "7", "9", "12"]])
-LATTICE = ValueLattice.of((0, 60), "0.1")
 MANY, FEW = FleetDeclaration(2000, 100, 3), FleetDeclaration(500, 100, 3)
-TERMS = parse_statistics(("p50", "p85", "share<15"))[1]
+SHAPES = ("p50", "p85", "share<15")
+READ = {
+    "user": "taxi", "value": "speed", "bounds": (0, 60), "quantum": "0.1",
+    "cells": hv.Labels("route", values=["4", "7", "9", "12"]), "protect": "presence",
+    "statistics": SHAPES,
+}  # fmt: skip
 REQUESTS = {
-    "three stages": PresenceRequest(GRID, LATTICE, MANY, "1.5", 0),
-    "one shot": PresenceRequest(GRID, LATTICE, FEW, "1.5"),
-    "counts": PresenceRequest(GRID, LATTICE, MANY, "1.5", count_share=Fraction(1)),
-    "shapes": PresenceRequest(
-        GRID, LATTICE, MANY, "1.5", terms=TERMS, bins=fine_bins(LATTICE, TERMS)
-    ),
+    "three stages": {"fleet": MANY},
+    "one shot": {"fleet": FEW},
+    "counts": {"fleet": MANY, "statistics": "users"},
+    "shapes": {"fleet": MANY, "statistics": SHAPES},
+    "counted": {"fleet": MANY, "statistics": ("mean", "users")},
 }
-REQUESTS["counted"] = divided(
-    PresenceRequest(GRID, LATTICE, MANY, "1.5"), kind_weights(None, KINDS)
-)
 
 
 def records(n_units=1800, seed=1):
-    """Return pairs of so many units."""
-    rng = np.random.default_rng(seed)
+    """Return records of so many units."""
     unit = np.repeat(np.arange(n_units), 3)
-    cell = rng.integers(0, 3, unit.size)
-    return pairs_of(cell, unit, 100 + 100 * cell + unit % 50)
-
-
-def pairs_of(cell, unit, quanta):
-    """Return the pairs of records, with their counts by bin."""
-    ones = np.ones(cell.size, dtype=np.int64)
-    place = np.searchsorted(fine_bins(LATTICE, TERMS).edges, quanta)
-    return PrivatePairs(cell, unit, ones, quanta, PairBins(np.arange(ones.size), place, ones))
-
-
-NOBODY = pairs_of(*np.zeros((3, 0), dtype=np.int64))
+    route = np.random.default_rng(seed).integers(0, 3, unit.size)
+    table = {
+        "taxi": unit.astype(str),
+        "route": np.array(["4", "7", "9"])[route],
+        "speed": 10.0 + 10.0 * route + unit % 50 / 10.0,
+    }
+    return hv.read(pa.table(table), **READ)
 
 
 def ledger_of(tmp_path, name="ledger", budget="2"):
     """Return a new ledger."""
     return hv.Ledger(tmp_path / f"{name}.sqlite", dataset="taxis", budget=budget)
+
+
+def released(dataset, name, ledger, **more):
+    """Return a release of one of the requests."""
+    plan = hv.plan(dataset, epsilon="1.5", advise=False, **REQUESTS[name] | more)
+    return hv.release(dataset, plan, ledger=ledger, accept_noise=True)
 
 
 def facts_of(ledger):
@@ -71,27 +61,32 @@ def facts_of(ledger):
 def test_nothing_but_noisy_numbers_depends_on_records(name, tmp_path):
     """No records at all, or others: facts, bookings, stages and their sizes are the same."""
     told = []
-    for number, pairs in enumerate((records(), records(1799), NOBODY, records(5, 2))):
+    for number, given in enumerate(((1800, 1), (1799, 1), (0, 1), (5, 2))):
         ledger = ledger_of(tmp_path, f"{number}")
-        made = release_pairs(pairs, REQUESTS[name], source="May", ledger=ledger)
+        made = released(records(*given), name, ledger)
         columns = (made.table.column_names, made.table["cell"].to_pylist())
-        told.append((facts_of(ledger), ledger.spent, made.facts, columns))
+        told.append((facts_of(ledger), ledger.spent, made.manifest["grid"], columns))
     assert all(one == told[0] for one in told)
 
 
 def test_a_budget_is_refused_for_any_unit(tmp_path):
-    """A second source of the same account adds up, whoever is in it."""
+    """A second edition in the same account adds up, whoever is in it."""
     ledger = ledger_of(tmp_path)
-    release_pairs(records(), REQUESTS["one shot"], source="May", ledger=ledger)
+    released(records(), "one shot", ledger)
     with pytest.raises(BudgetError):
-        release_pairs(NOBODY, REQUESTS["one shot"], source="June", ledger=ledger)
+        released(records(0), "one shot", ledger, edition="June")
     assert ledger.spent == Fraction("1.5")
 
 
 def test_an_account_is_pinned_to_one_model(tmp_path):
     """An account that promises private presence books no release of public occupancy."""
     ledger = ledger_of(tmp_path)
-    release_pairs(records(), REQUESTS["counts"], source="May", ledger=ledger)
-    losses = hash_losses([b"7"], np.array([0.1]), ledger.key, max_loss=Fraction(1))
-    with ledger.drawing(), pytest.raises(InputError, match="presence is private"):
-        ledger.reserve("0" * 64, losses, privacy_unit="user", facts={}, plan=b"{}")
+    released(records(), "counts", ledger)
+    users = [f"{number}" for number in range(99)]
+    sums = pa.table({"cell": ["4"] * 99, "user": users, "n": [2] * 99, "sum": [9.0] * 99})
+    public = hv.from_sums(sums, bounds=(0, 60))
+    plan = hv.plan(public, epsilon="0.4", advise=False)
+    assert plan.epsilon
+    with pytest.raises(InputError, match="presence is private"):
+        hv.release(public, plan, ledger=ledger, accept_noise=True)
+    assert ledger.spent == Fraction("1.5")

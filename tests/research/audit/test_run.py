@@ -8,8 +8,6 @@ import pytest
 from scipy.stats import binom
 
 import hexveil as hv
-from hexveil.mechanisms.private_quantile import MiddleCost, RankCost, selection_scale
-from hexveil.mechanisms.stage_data import Outputs
 from hexveil_research.audit import run
 from hexveil_research.audit.cases import suite
 from hexveil_research.audit.run import exact_loss
@@ -48,11 +46,6 @@ each_simulated = pytest.mark.parametrize("case", [marked(case) for case in CASES
 with_twin = pytest.mark.parametrize(
     ("case", "twin"), [marked(case, twin) for case in CASES for twin in case.catches]
 )
-
-
-def named(name):
-    """Return the case of a name."""
-    return next(case for case in CASES if case.name == name)
 
 
 def test_the_level_covers_the_whole_suite():
@@ -109,24 +102,6 @@ def test_broken_twins_are_caught(case, twin, monkeypatch):
     assert run.simulated_bound(case, LEVEL, SEED, twin) > case.claim
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param('grouping="wrap_around", cap=3, candidates=12): low', marks=pytest.mark.slow),
-        pytest.param('grouping="wrap_around", cap=3, candidates=12)', marks=pytest.mark.slow),
-        'grouping="wrap_around", cap=24): middle',
-    ],
-)
-def test_scores_that_are_not_doubled_are_caught(case, monkeypatch):
-    """If the code forgot that WRAPAROUND moves two array means, its audit would fail."""
-    monkeypatch.setattr(
-        "hexveil.mechanisms.private_quantile.selection_scale",
-        lambda _, part: selection_scale(1, part),
-    )
-    (slipped,) = [one for one in suite() if one.name.endswith(case)]
-    assert run.simulated_bound(slipped, LEVEL, SEED) > named(slipped.name).claim
-
-
 def rows(heading):
     """Return the rows of a table of the page, as lists of cells."""
     text = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
@@ -169,7 +144,7 @@ def test_claims_are_those_of_the_plans(case):
         assert case.claim == float(subject.plan.epsilon)
         return
     scores = [
-        candidate_scores(subject.choice.measure(subject.plan.cell.sums(means), Outputs())[0])
+        candidate_scores(subject.choice.measure(subject.plan.cell.sums(means), {})[0])
         for means in case.pair
     ]
     moved = 2 if "wrap_around" in case.name else 1
@@ -188,7 +163,7 @@ def test_every_mechanism_is_audited():
     names = {case.name.split("(")[0] for case in CASES}
     assert names == set(hv.mechanisms.REGISTRY) - {"Auto"}
     alone = [case for case in CASES if case.subject.choice_alone]
-    for kind in (RankCost, MiddleCost):
-        found = [case for case in alone if isinstance(case.subject.choice.costs[0], kind)]
-        assert {"wrap_around" in case.name for case in found} == {True, False}
+    for kind in ("RankCost", "MiddleCost"):
+        found = [one for one in alone if type(one.subject.choice.costs[0]).__name__ == kind]
+        assert {"wrap_around" in one.name for one in found} == {True, False}
     assert len({case.name for case in CASES}) == len(CASES)

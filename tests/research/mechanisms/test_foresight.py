@@ -1,11 +1,11 @@
 """Our own mechanism: its exact loss on tiny cells, and odd cells."""
 
+from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
-from hexveil.mechanisms.single_cell import CellProblem
+from hexveil.mechanisms import Baseline
 from hexveil_research.mechanisms.foresight import HuberDesign, huber_mean
 from mechanisms.stage_laws import ExactLoss, Problem
 
@@ -25,7 +25,8 @@ from mechanisms.stage_laws import ExactLoss, Problem
 def test_exact_loss_is_at_most_epsilon(design, counts, epsilon):
     """Over all neighbours and outputs the log-ratio is at most ε, and not idle."""
     loss = Fraction(epsilon)
-    cell = CellProblem(np.array(counts), Fraction(0), Fraction(1), 4)
+    cell = Baseline().plan(counts, bounds=(0, 4), epsilon=loss).cell
+    cell = replace(cell, quantum=Fraction(1), span=4)
     allocation = huber_mean(cell, loss, design)
     booked, worst = allocation.losses(), ExactLoss(Problem(counts, 4), allocation).worst
     assert (worst <= booked * (1 + 1e-9)).all()

@@ -7,9 +7,8 @@ import pytest
 
 import hexveil as hv
 from hexveil import theory
-from hexveil.mechanisms.simulated_noise import SimulatedNoise
+from hexveil_research.papers import exponential_mechanism as printed
 from hexveil_research.papers import itms
-from hexveil_research.papers.exponential_mechanism import PrintedChoice, exponential_law
 
 
 @pytest.mark.slow
@@ -30,14 +29,21 @@ def test_every_published_fact_holds_for_any_seed(seed):
 
 def test_a_mechanism_with_the_printed_choice_follows_its_law():
     """Estimates of AKMV without its last noise have the chances of the law."""
-    plan = PrintedChoice(hv.mechanisms.AKMV()).plan(
+    plan = printed.PrintedChoice(hv.mechanisms.AKMV()).plan(
         [40, 20, 10, 5, 3], bounds=(0, 8), epsilon="0.4"
     )
-    sums = plan.cell.sums([8.0, 3.0, 5.0, 1.0, 6.0])
+    means = [8.0, 3.0, 5.0, 1.0, 6.0]
+    sums = plan.cell.sums(means)
     stage = plan.allocation.stages[0]
     (costs,), (request,) = stage.measure(sums, {}), stage.noise({})
-    law = exponential_law(-costs.scores, costs.sizes, request.scale)[0]
-    chosen = plan.outputs(sums, SimulatedNoise(np.random.default_rng(5), 30_000))[stage.name]
+    law = printed.exponential_law(-costs.scores, costs.sizes, request.scale)[0]
+    chosen = plan.outputs(sums, printed.ExponentialNoise(np.random.default_rng(5), 30_000))[
+        stage.name
+    ]
     end = np.cumsum(costs.sizes[0])
     runs = np.searchsorted(end, chosen[:, 0], side="right")
     assert np.bincount(runs, minlength=law.size) / runs.size == pytest.approx(law, abs=0.015)
+    # Simulated noise, whose choices are permute-and-flip, is replaced by it.
+    noise = printed.ExponentialNoise(np.random.default_rng(5), 30_000)
+    simulated = plan.simulate(means, np.random.default_rng(5), 30_000)
+    assert simulated.tolist() == plan.estimates(sums, noise).tolist()

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 import hexveil as hv
-from hexveil.accounting.bias import midpoint_mean_bias
-from hexveil.accounting.privacy_loss import privacy_loss
-from hexveil.accounting.sensitivity import user_midpoint_mean_sensitivity
 from hexveil_research.pictures import gallery, gallery_settings, privacy
 from source_trees import DOCS
 
@@ -90,7 +87,7 @@ def test_losses_on_the_page():
     """What buses lose by record and by bus, and what counting cells would claim, are computed."""
     occupancy, made = privacy.fleet(), privacy.planned()
     scales = privacy.SPAN / occupancy.records_per_cell
-    by_record = privacy_loss(occupancy, scales, None, privacy.SPAN)
+    by_record = hv.theory.privacy_loss(occupancy, scales, None, privacy.SPAN)
     assert by_record == pytest.approx(occupancy.records_per_user)
     assert f"{by_record.min():.0f} to {by_record.max():.0f} here" in PRIVACY_PAGE
     assert made.losses().max() <= 1
@@ -104,8 +101,8 @@ def test_clipping_on_the_page():
     noise, bias = [], []
     for limit in range(1, counts.max() + 1):
         kept = np.minimum(counts, limit)
-        noise.append(user_midpoint_mean_sensitivity(kept, counts, privacy.SPAN).max())
-        bias.append(midpoint_mean_bias(kept, counts, privacy.SPAN))
+        noise.append(hv.theory.user_midpoint_mean_sensitivity(kept, counts, privacy.SPAN).max())
+        bias.append(hv.theory.midpoint_mean_bias(kept, counts, privacy.SPAN))
     total = np.add(noise, bias)
     assert int(total.argmin()) + 1 == LIMIT
     best = LIMIT - 1

@@ -72,7 +72,7 @@ def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
     return [
         ("Checked", f"{folder}: {CHECKED}"),
         ("Release", f"{manifest['request'][:16]} of {name}, {ledger_place}."),
-        ("Recomputed", f"{'; '.join(verdict.recomputed)}."),
+        ("Recomputed", f"{'; '.join(verdict.recomputed)}: all as stated."),
         ("Signature", verdict.signature),
         ("Not checked", f"{'; '.join(verdict.unknown)}. {HOLDER}"),
     ]

@@ -25,6 +25,7 @@ from hexveil.base.work_share import WRITING
 from hexveil.cli import endings, formatting, receipts, shared_steps
 from hexveil.cli.commands.release_command import check_inputs
 from hexveil.cli.formatting import budget_words
+from hexveil.cli.plan_text import map_rows
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, signer_of
 from hexveil.config import Run, arguments, load
 from hexveil.config.run_file import Key
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
     from hexveil.cli import declarations
     from hexveil.publishing import Release
+
+
+EXPECTED = ("Expected error", "On paper")
+"""Rows of a plan that a dry run shows."""
 
 
 def publish(run: Run, options: declarations.PublishOptions) -> int:
@@ -157,7 +162,8 @@ def _attempt(series: Series, day: str) -> Outcome:
     planned = plan_release(run, accept_noise=shows_all or None, history=history)
     request, price = planned.request(account["dataset"]), float(planned.plan.epsilon)
     if series.dry_run:
-        return Outcome(day, "planned", projection(account, planned), price)
+        errors = (f"{row[0]}: {row[1]}" for row in map_rows(planned.plan) if row[0] in EXPECTED)
+        return Outcome(day, "planned", " ".join([projection(account, planned), *errors]), price)
     # Before anything is booked: an older ledger would pay for the day again.
     pointer, asked_for = place.current(day), CurrentRelease.of_day(day, request)
     receipts.check_behind(account["url"], place, pointer, place.current(), asked_for)
@@ -372,7 +378,8 @@ class Series:
 
 
 def run_of_day(run: Run, day: str) -> Run:
-    """Return the run of one local day."""
+    """Return the run of one local day; the period of the whole source is not that of the day."""
+    run = run.with_fields("catalogue", temporal=None) if run.catalogue.temporal else run
     return run.with_fields("select", dates=(day, day))
 
 

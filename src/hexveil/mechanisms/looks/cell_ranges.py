@@ -276,12 +276,11 @@ class PerCellRange(WeightedRanges):
     def words(self, plan: looks.Planned, price: looks.Shown, part: looks.Shown) -> str:  # noqa: ARG002
         """Return the price of the stages before the cells, and the inputs of each cell's range."""
         return (
-            "one for each cell. A histogram of all users' averages is released at "
-            f"{part(self.histogram_loss)}; it gives the range of a first noisy look at every "
-            "cell, and shows what ranges cut off. A cell then keeps that range, or is measured "
-            "anew in a range around what was seen, with the "
-            f"{float(1 - self.first_share):.0%} of its loss that are left: nobody loses more by "
-            "either."
+            "one for each cell. A histogram of all vehicles' averages is released at "
+            f"{part(self.histogram_loss)}. It gives the range of a first noisy look at every "
+            "cell, and shows what ranges cut off. A cell keeps that range, or is measured again "
+            f"in a range of its own, with the other {float(1 - self.first_share):.0%} of its "
+            "loss; both cost the same."
         )
 
 

@@ -244,7 +244,7 @@ class PrivateRange(WeightedRanges):
                 f"centre; the mean takes {_mean_share(plan):.0%} of a cell's loss."
             )
         return (
-            f"users' averages are clipped to their quantiles {low} and {high}, by a histogram "
+            f"vehicles' averages are clipped to their quantiles {low} and {high}, by a histogram "
             f"released at {price(self.epsilon)}{wider}; assumed width: {self.width:.0%} "
             f"of the span.{squares}"
         )

@@ -136,7 +136,7 @@ class RememberedRanges(WeightedRanges):
         """Return the number of maps behind the ranges."""
         number = len(plan.request.history)
         maps = "an earlier map" if number == 1 else f"{number} earlier maps"
-        return f"one for each cell, by the forecast of {maps}; nothing is spent on finding them."
+        return f"one for each cell, by the forecast of {maps}, at no cost."
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,7 +163,7 @@ def check_together(manifest: Json) -> Iterator[str]:
 
 def check_whole(manifest: Json, statements: Mapping[str, Json]) -> Iterator[str]:
     """Yield statements on the whole that those of the value columns exclude."""
-    yield from guarantee.check_guarantee(manifest)
+    yield from guarantee.check_guarantee(manifest, words=is_same_version(manifest))
     promise, (leading, *others) = manifest["guarantee"], manifest["components"]
     free = not Fraction(promise["epsilon_spent"])
     if free != (manifest["ledger"] is None):

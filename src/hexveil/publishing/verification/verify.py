@@ -38,12 +38,12 @@ MAX_FILES = 100
 MAX_PROBLEM_LENGTH = 300
 """Letters of a problem: names in it are a stranger's."""
 RECOMPUTED = (
-    "losses as far as scales, biases, ranges, counts and weights of cells determine them",
-    "intervals, grades and errors by noisy numbers, sums and counts",
+    "the privacy losses that follow from noise scales, ranges, counts and weights",
+    "the intervals, grades and errors that follow from noisy numbers",
 )
 UNKNOWN = (
-    "the loss of each privacy unit: the folder does not say who reported where, only how many",
-    "what a model makes of noisy numbers and of users' weights",
+    "the loss of a single vehicle, because the folder does not say which vehicle reported where",
+    "what follows from the vehicles' own weights",
     "whether noise was drawn as stated, and whether the holder's ledger has this release",
 )
 """What a folder lets anybody recompute, and what it does not."""

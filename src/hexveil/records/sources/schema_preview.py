@@ -1,6 +1,6 @@
 """The columns of a source by name and declared type, for whoever has no run file yet.
 
-Formats of public times, told by the first of them; the times stay in the engine.
+Formats of public times and the decimal mark, told by the first rows, which stay in the engine.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class SourceSchema:
     time_formats : mapping of str to tuple of str
         By column, of a pair by that of the times of day: formats that the first times have, if
         they are not in the usual form; several where day and month can change places.
+    decimal : str
+        Decimal mark of the first numbers that are text.
     """
 
     schema: Schema
@@ -53,6 +55,7 @@ class SourceSchema:
     record_path: str | None = None
     day_and_time: tuple[str, str] | None = None
     time_formats: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    decimal: str = "."
 
 
 def inspect_schema(
@@ -61,7 +64,7 @@ def inspect_schema(
     *,
     trusted: bool = False,
     record_format: RecordFormat = PLAIN,
-    look_at_times: bool = False,
+    look_at_rows: bool = False,
     times: Collection[str] = (),
 ) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
@@ -78,8 +81,9 @@ def inspect_schema(
         Whether the caller declares that every first line is a header.
     record_format : RecordFormat
         Its record path and its file columns count here.
-    look_at_times : bool
-        Whether the first times may be looked at for their format: where times are public.
+    look_at_rows : bool
+        Whether the first rows may be looked at for formats: where times, and which values are
+        usable, are public.
     times : collection of str
         Columns of times that the caller knows.
 
@@ -110,8 +114,11 @@ def inspect_schema(
                 _refuse_doubtful(path, resolved.paths, known_columns, record_format)
         opened.check_files(())
         constant_ids = _constant_ids(session, opened)
-        pair, formats = guess(session, opened, times) if look_at_times else (None, {})
-    return SourceSchema(opened.schema, opened.documents, constant_ids, envelope_path, pair, formats)
+        pair, formats = guess(session, opened, times) if look_at_rows else (None, {})
+        decimal = _decimal_mark(session, opened, times) if look_at_rows else "."
+    return SourceSchema(
+        opened.schema, opened.documents, constant_ids, envelope_path, pair, formats, decimal
+    )
 
 
 def _found(
@@ -162,6 +169,8 @@ _CLOCKS = (
     *(" %H:%M:%S", " %H:%M:%S.%f", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", "T%H%M%S"),
     *(" %H%M%S", "%H%M%S", ", %H:%M:%S", " %H:%M:%S %z", " %H.%M.%S", "", "T%H%M%S%z"),
 )
+_MARKS = (r"[-+]?\d+,(\d{1,2}|\d{4,})", r"[-+]?\d+\.\d+")
+"""Numbers with a decimal comma, and with a point; three digits after a comma can be thousands."""
 FORMATS = tuple(f"{day}{clock}" for day, clock in product(_DAYS, _CLOCKS))
 
 
@@ -207,6 +216,18 @@ def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str,
         if patterns or by_unit:
             formats[name] = patterns or (by_unit,)
     return formats
+
+
+def _decimal_mark(session: Session, relation: Relation, times: Collection[str]) -> str:
+    """Return the decimal mark of numbers that are text: a comma, where no number has a point."""
+    is_time = vocabulary.is_time_name
+    refs, records = _found(relation, lambda name: name not in times and not is_time(name))
+    texts = [text(ref, relation.document) for ref in refs.values() if ref.kind.name == "text"]
+    first = f"SELECT * FROM ({records}) LIMIT {_LOOKED_AT}"
+    marks = ", ".join(f"bool_or(regexp_full_match(trim(x), {literal(mark)}))" for mark in _MARKS)
+    unnested = f"SELECT unnest([{', '.join(texts)}]) AS x FROM ({first})"
+    comma, point = session.rows(f"SELECT {marks} FROM ({unnested})")[0] if texts else (0, 0)
+    return "," if comma and not point else "."
 
 
 def _fitting(session: Session, times: str, patterns: Sequence[str]) -> tuple[str, ...]:

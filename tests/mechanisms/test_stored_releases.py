@@ -21,9 +21,9 @@ from hexveil.planning.distribution_measures import BinPlan, score_metadata
 from hexveil.planning.optimizers import pair_sums
 from hexveil.publishing.pipeline import sums_of
 from hexveil.publishing.verification.verify import find_problems
+from mechanisms.setting import dataset_of, hexagons
 from model.stores import STORES, distributed_dataset, stored
 from publishing.releases import statements_of
-from publishing.setting import dataset_of, hexagons
 
 SCALE = ValueLattice.of((0, 10), "0.5")
 BOTH = ("mean", "variance")

@@ -14,9 +14,9 @@ from hexveil.mechanisms.looks.clipped_mean import half_widths
 from hexveil.mechanisms.single_cell import CellPlan, CellProblem
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Sums
+from mechanisms.measuring import check, lattice, live_cells, means, statistic
+from mechanisms.setting import dataset_of, plan_of
 from model.stores import suppressed_where
-from publishing.measuring import check, lattice, live_cells, means, statistic
-from publishing.setting import dataset_of, plan_of
 
 TINY = [  # counts (users down, cells across), steps of the records, kept, bounds in quanta
     ([[2], [1], [1]], 3, [1], None),

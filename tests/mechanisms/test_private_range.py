@@ -19,7 +19,7 @@ from hexveil.mechanisms.looks.user_weights import (
     half_width_sd,
     max_bias,
 )
-from publishing.setting import dataset_of
+from planning.sums import sums_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
 
@@ -77,9 +77,18 @@ def test_few_users_pay_a_larger_share():
     assert 0 < PRIOR_SD < 0.5
 
 
+@pytest.mark.parametrize("users", [3700, 4001, 6666])
+def test_a_share_is_rounded_up_to_a_thousandth(users):
+    """It is never below what the ranks need, which falls with the number of users."""
+    least = range_epsilon_share(Fraction(1, 10), 4000, Fraction(1)) * Fraction(4000, users)
+    share = range_epsilon_share(Fraction(1, 10), users, Fraction(1))
+    assert least <= share < least + Fraction(1, 1000)
+    assert (share * 1000).denominator == 1
+
+
 def test_auto_is_none_where_an_interval_cannot_be():
     """With other errors, methods or bounds there is no clipping range, and no complaint."""
-    facts = dataset_of(np.ones((900, 3), dtype=int)).public
+    facts = sums_of(np.ones((900, 3), dtype=int)).public
     for options in (
         {"method": "per-cell"}, {"bounds": (0, 50)},
         {"objective": "max"},

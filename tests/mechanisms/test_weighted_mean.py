@@ -12,12 +12,12 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
-from publishing.drawing import interval_of
-from publishing.measuring import (
+from mechanisms.measuring import (
     shares_of,
     weighted_scales,
 )
-from publishing.setting import dataset_of
+from mechanisms.setting import dataset_of
+from publishing.releases import statements_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 3], [0, 1]])
 
@@ -68,21 +68,15 @@ def fleet(users=600):
     return dataset_of(counts, sums.T.ravel(), scale=ValueLattice.of((0, 60), "0.001"))
 
 
-@pytest.fixture
-def book(tmp_path):
-    """Return a ledger."""
-    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=10)
-
-
-def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(book, monkeypatch):
+def test_without_noise_it_is_the_weighted_mean_of_projected_user_means(monkeypatch):
     """What is published is Σ w clip(user mean), to within one quantum of rounding."""
     dataset = fleet(50)
     plan = planned(dataset)
     monkeypatch.setattr(noise, "add_laplace", lambda values, _: values)
+    book, occupancy = hv.Ledger("memory://", dataset="buses", budget=10), dataset.occupancy
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
-    low, high = interval_of(book.entries()[0], dataset, plan)
-    occupancy = dataset.occupancy
-    means = np.clip(dataset.sums.total / occupancy.n, low, high) / 1000
+    ends = statements_of(made)["plan"]["privacy_steps"][0]
+    means = np.clip(dataset.sums.total / occupancy.n / 1000, ends["lower"], ends["upper"])
     share = shares_of(plan.allocation.clipping.weight)
     expected = np.bincount(occupancy.cell, weights=share * means)
     assert made.table["mean_noisy"].to_numpy() == pytest.approx(expected, abs=0.001)

@@ -19,7 +19,7 @@ from scipy import stats
 import hexveil as hv
 from accounting.test_gaussian_composition import law
 from attack.exact_law import choice
-from examples import examples, some
+from examples import examples
 from hexveil import HexveilError, InputError, Occupancy
 from hexveil.accounting import gaussian_composition
 from hexveil.accounting import moves as accountant
@@ -50,19 +50,12 @@ from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import methods
 from hexveil.planning.allocation import allocation_of
 from hexveil.planning.component import goal
-from hexveil.planning.optimizers.calibration import rates_within
-from hexveil.planning.optimizers.mean_error import (
-    cell_errors,
-    minimize_mean_error,
-    weighted_errors,
-)
-from hexveil.planning.optimizers.user_factors import ClippingProblem, minimize_loss
 from hexveil.publishing.dossier import dossier as render_dossier
 from hexveil.publishing.kinds import loss_checks
 from hexveil.publishing.kinds.loss_checks import ReleaseStatements
+from mechanisms.setting import dataset_of
 from mechanisms.stage_laws import moves_of
 from publishing.releases import statements_of
-from publishing.setting import dataset_of
 
 EPSILON, DELTA = Fraction(6), Fraction(1, 1000)
 PRIOR = UserMeanPrior(0.3, 0.1)
@@ -90,69 +83,6 @@ def stages_of(plan):
 
 
 # ---- the optimum ----
-
-
-HARD = [[2, 4], [1, 4], [3, 4], [0, 3]], [[3, 4], [4, 0], [0, 2], [2, 2], [3, 1]], [[2, 1], [0, 3]]
-"""Counts of two cells of which one is better a constant at squares of about a half."""
-
-
-def weights_of(statistic, weight=(0.7, 0.3)):
-    """Return weights of the errors of one statistic in two cells."""
-    nothing = np.zeros(2)
-    means, variances = (
-        np.array(weight) if statistic in asked else nothing
-        for asked in (("mean", "both"), ("variance", "both"))
-    )
-    return np.stack((means, 4.0 * variances))
-
-
-def errors_and_excess(occupancy, weights, square, rates):
-    """Return the search's error, the least of the rates', and the largest norm over the allowed."""
-    problem = ClippingProblem(occupancy, law=GAUSSIAN)
-    found = minimize_mean_error(problem, weights, square)
-
-    def error(rates):
-        away = problem.clipped_share(problem.largest_factors(rates, square))
-        return weighted_errors(weights, rates, away, GAUSSIAN).sum()
-
-    best = min(map(error, rates))
-    losses = problem.losses(found.rates, found.factor)
-    return error(found.rates), best, math.sqrt(losses.max() / square)
-
-
-@pytest.mark.parametrize("statistic", ["mean", "variance"])
-@pytest.mark.parametrize("square", [0.05, 0.51, 0.94, 4.0])
-@pytest.mark.parametrize("rows", some([*HARD, [[1, 1], [3, 2], [0, 4]]], 2))
-def test_no_grid_of_rates_betters_the_search(rows, square, statistic):
-    """Over a fine grid of two rates, constants among them, none has an error below the search's."""
-    grid = [0.0, *np.geomspace(0.05, 200.0, 45)]
-    row = np.eye(2)[[["mean", "variance"].index(statistic)]].T
-    rates = (row * rate for rate in map(np.array, itertools.product(grid, repeat=2)))
-    occupancy = Occupancy.from_dense(rows)
-    error, best, excess = errors_and_excess(occupancy, weights_of(statistic), square, rates)
-    assert error <= best * 1.002
-    assert excess <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("rows", [HARD[0], [[2, 3], [2, 1], [3, 2]]])
-def test_no_plan_of_less_loss_meets_the_targets(rows):
-    """At 0.97 of the least square no rates of a fine grid meet both targets; at it the found do."""
-    occupancy = Occupancy.from_dense(rows)
-    targets = np.array([0.3, 0.35])
-    rates_at = rates_within({"mean": 2.0 * targets}, occupancy, GAUSSIAN)
-    problem = ClippingProblem(occupancy, law=GAUSSIAN)
-    search = minimize_loss(problem, rates_at, rates_at)
-    found, least = search.solution, search.value
-
-    def errors(rates, factor):
-        return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]
-
-    assert (errors(found.rates, found.factor) <= targets * (1 + 2.0**-16)).all()
-    grid = found.rates[0].max() * np.geomspace(0.3, 3.0, 60)
-    for pair in itertools.product(grid, repeat=2):
-        rates = np.stack((pair, np.zeros(2)))
-        factor = problem.largest_factors(rates, 0.97 * least)
-        assert (errors(rates, factor) > targets).any()
 
 
 @pytest.mark.parametrize("objective", ["max", "mean"])

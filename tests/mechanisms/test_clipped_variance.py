@@ -16,11 +16,11 @@ from hexveil.mechanisms.looks.clipped_mean import GRAIN
 from hexveil.mechanisms.looks.clipped_variance import STEPS, centring
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.dataset import Sums
+from mechanisms import measuring
+from mechanisms.measuring import check, lattice, variances
+from mechanisms.measuring import variance_statistic as statistic
+from mechanisms.setting import dataset_of, plan_of
 from model.stores import suppressed_where
-from publishing import measuring
-from publishing.measuring import check, lattice, variances
-from publishing.measuring import variance_statistic as statistic
-from publishing.setting import dataset_of, plan_of
 
 POINTS = 4
 """Steps of the bounds: values stand on a lattice of five points."""
@@ -199,8 +199,9 @@ def test_centring_leaves_the_planned_bias(parts):
     assert np.abs(off).max() <= variance_bias(away)[0] + 1e-12
 
 
-def test_sums_without_squares_are_refused_and_cost_nothing(book):
+def test_sums_without_squares_are_refused_and_cost_nothing():
     """A variance of records without sums of squares is refused before anything is booked."""
+    book = hv.Ledger("memory://", dataset="buses", budget=100)
     dataset = dataset_of([[2], [1]], [3, 1], scale=SCALE)
     plan = plan_with(dataset, 2)
     with pytest.raises(InputError, match=r"sums of squares.*sum_sq.*coarser quantum"):

@@ -14,14 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from attack import folder_kinds
+from hexveil.base import arrow_tables
 from hexveil.publishing import receipt
+from hexveil.publishing.estimates import places
+from hexveil.publishing.folder import round_to_intervals
 from hexveil.publishing.kinds.guarantee import epsilon_text
 from hexveil.publishing.verification import verify
 from hexveil.report.promise_wording import probability_factor, promise
 from publishing.releases import (
     forge_json,
     forge_manifest,
-    forge_table,
     forge_whole,
     problems_after,
     released,
@@ -49,6 +51,20 @@ def folders(tmp_path_factory):
 
 
 # ---- what is forged ----
+
+
+def forge_table(place, column, change):
+    """Change a column in all three tables and seal the folder."""
+    table = pq.read_table(place / "cells.parquet")
+    at = table.column_names.index(column)
+    made = pa.array(change(table[column].to_pylist()), table.schema.field(column).type)
+    table = table.set_column(at, table.schema.field(column), made)
+    pq.write_table(table, place / "cells.parquet")
+    plain = table.drop_columns([c for c in ("geometry",) if c in table.column_names])
+    arrow_tables.write_csv(round_to_intervals(plain), place / "cells.csv")
+    if (place / "cells.geojson").exists():
+        (place / "cells.geojson").write_bytes(places.geojson(round_to_intervals(plain)))
+    seal(place)
 
 
 def stated(*path, to):

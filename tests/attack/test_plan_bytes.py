@@ -15,8 +15,8 @@ from hexveil import InputError, StorageError
 from hexveil.planning.codec import MAGIC
 from hexveil.planning.component import goal
 from hexveil.planning.saved_plans import decode, encode, made_by
+from mechanisms.setting import dataset_of
 from planning.kinds_of_plans import KINDS, planned, records_of
-from publishing.setting import dataset_of
 
 PLAN = planned("range", records_of("range"))
 KEPT = encode(PLAN)

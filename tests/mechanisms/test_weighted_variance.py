@@ -15,14 +15,14 @@ from hexveil.mechanisms.looks import weighted_variance
 from hexveil.mechanisms.stage_data import centre_and_radius
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import squares_range
-from publishing.measuring import (
+from mechanisms.measuring import (
     second_moments,
     weighted_scales,
     weighted_statistic,
     weighted_variance_of,
     weighted_variances,
 )
-from publishing.setting import dataset_of
+from mechanisms.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
 BOTH = ("mean", "variance")

@@ -1,0 +1,116 @@
+"""Tiny data sets with chosen sums, and plans with chosen rows."""
+
+from fractions import Fraction
+
+import h3
+import numpy as np
+import pyarrow as pa
+
+import hexveil as hv
+from hexveil import Dataset, Plan
+from hexveil.mechanisms.looks.bounds import WithinBounds
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.planning.allocation import PlanAllocation
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.planning.request import Request
+from hexveil.publishing.kinds.value_manifest import moment_entry
+from hexveil.publishing.manifest import build_manifest
+from hexveil.records.dataset import Sums
+from hexveil.records.units import Units
+
+SLOT = 1_700_000_000 // 3600 * 3600
+
+
+def labels(n_cells):
+    """Return cells named by a route."""
+    return CellTable(
+        hv.Labels("route"), labels={"route": tuple(f"line/{g}" for g in range(n_cells))}
+    )
+
+
+def hexagons(n_cells):
+    """Return hexagons of one place and its neighbours, in one hour of Kolkata."""
+    disk = sorted(h3.grid_disk(h3.latlng_to_cell(21.2, 72.8, 7), 3))[:n_cells]
+    return CellTable(
+        hv.Cells(7, "1h", "Asia/Kolkata"),
+        hexagon=np.array([h3.str_to_int(name) for name in disk], dtype=np.uint64),
+        slot=np.full(n_cells, SLOT, dtype=np.int64),
+    )
+
+
+def units_of(n_units, privacy_unit="user"):
+    """Return buses, each of its own; the days of user-days follow one another."""
+    users = pa.array([f"bus {k}" for k in range(n_units)])
+    return Units(users, None if privacy_unit == "user" else 7 * np.arange(n_units) + 4)
+
+
+def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
+    """Return a data set of given counts (users down, cells across) and sums of each pair."""
+    occupancy = hv.Occupancy.from_dense(counts)
+    public = PublicMetadata(
+        occupancy=occupancy,
+        cells=cells or labels(occupancy.n_cells),
+        lattice=scale or ValueLattice.of((0, 60), 1),
+        **facts,
+    )
+    sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
+    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
+
+
+def small_city():
+    """Return three hexagons in one hour, two of them with four users and one with a single one."""
+    return dataset_of(
+        np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
+        [173, 101, 59, 297, 113, 97, 239, 41, 37],
+        cells=hexagons(3),
+        value="speed",
+        value_unit="km/h",
+        rules={"read": 30, "kept": 21},
+        identity={"source": "buses.parquet", "version": "1", "drop_values": "none"},
+    )
+
+
+def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):
+    """Return a plan of given rows; of the mean alone unless other statistics are named.
+
+    Rows by hand are no goal: plans of other rows are other requests by their edition.
+    """
+    n_cells, n_users = dataset.occupancy.n_cells, dataset.occupancy.n_users
+    kept = np.broadcast_to(np.array(kept, dtype=np.int64), n_cells)
+    low = float(dataset.public.lattice.lower) if lower is None else lower
+    high = float(dataset.public.lattice.upper) if upper is None else upper
+    made = {
+        "mechanism": "OptimalClipping()",
+        "contribution_cap": kept,
+        "noise_scale_records": np.where(kept > 0, noise, 0.0),
+        "variance_cap": np.zeros(n_cells, dtype=np.int64),
+        "variance_noise": np.zeros(n_cells),
+        "contribution_factor": np.ones(n_users),
+    }
+    asked = {
+        "method": "per-cell",
+        "mechanism": hv.mechanisms.OptimalClipping(),
+        "statistics": ("mean",),
+        "epsilon": Fraction(1),
+        "edition": str(
+            {name: np.asarray(one).tolist() for name, one in (made | (rows or {})).items()}
+        ),
+    }
+    part = MomentComponent(
+        occupancy=dataset.occupancy,
+        lower=np.broadcast_to(np.array(low, dtype=float), n_cells),
+        upper=np.broadcast_to(np.array(high, dtype=float), n_cells),
+        allocation=PlanAllocation(**{"clipping": WithinBounds()} | made | (rows or {})),
+        request=Request(**asked | request),
+        baseline_error=3.0,
+        facts=dataset.public,
+    )
+    return Plan.of(part)
+
+
+def manifest_of(name, dataset, plan, ledger=None, accuracy=()):
+    """Return the manifest of a plan of one value column of a data set."""
+    facts = {dataset.public.value: dataset.public}
+    entries = {dataset.public.value: moment_entry(dataset.public, plan.single, {}, accuracy)}
+    return build_manifest(name, plan, facts, entries, ("0" * 64, ledger))

@@ -68,7 +68,6 @@ LEFT = {
     "ledger/test_unit_losses.py",
     "ledger/test_verification.py",
     "ledger/workers.py",
-    "publishing/test_coverage.py",
     "records/duckdb/test_canonical_ids.py",
     "records/duckdb/test_fast_path.py",
     "records/duckdb/test_session.py",

@@ -109,7 +109,7 @@ def test_ranges_follow_from_the_second_day_on(published):
 
 
 def test_a_recipient_computes_the_ranges_again(published):
-    """Folders of earlier days and public facts give the forecast within each range."""
+    """Folders of earlier days and public facts give each range's forecast, and users' deviation."""
     places = folders(published)
     releases = [earlier(folder) for folder in places]
     last = releases[2].published
@@ -125,6 +125,11 @@ def test_a_recipient_computes_the_ranges_again(published):
     assert inside.sum() > len(ranges) / 2
     quantum = float(Fraction(stated["bounds"]["quantum"]))
     assert middles[inside] == pytest.approx(forecast.mean[inside], abs=quantum)
+    pooled = releases[0].published.user_deviation / 0.85
+    users = pq.read_table(places[2] / "cells.parquet")["users"].to_numpy()
+    between = np.cov(forecast.mean, fweights=users, bias=True)
+    expected = max(pooled**2 - between, (0.35 * pooled) ** 2)
+    assert last.user_deviation == pytest.approx(expected**0.5, rel=1e-5)
 
 
 def test_a_restored_day_has_the_same_bytes_whatever_came_later(published):

@@ -104,6 +104,7 @@ def test_what_is_not_found_is_a_gap(here, call):
     assert fields["timeslot"] == "none"
     assert "timezone" not in fields
     assert "No column name suggests it." in said.out
+    assert "not the run file" in call("inspect odd.csv --init --out run.toml").err
 
 
 DOUBTFUL = {

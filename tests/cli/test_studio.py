@@ -285,3 +285,15 @@ def read(url):
     file = Path(url.removeprefix("file://"))
     assert file.parent.stat().st_mode & 0o077 == 0
     return file.read_text()
+
+
+def test_a_header_in_another_language_is_trusted_if_somebody_says_so(window, fleet):
+    """Columns are then listed and chosen by their names, and numbers have a decimal comma."""
+    lines = ["Fahrzeug;Tempo;Breite;Länge;Zeitpunkt", "b7;20,5;21,17;72,83;2026-10-05T08:00:00Z"]
+    (fleet / "fahrten.csv").write_text("\n".join(lines), encoding="utf-8")
+    chosen = {"file": "fahrten.csv", "protect": "values"}
+    assert "may be a record" in window.refused(**chosen)
+    assert "Fahrzeug" in window.step(**chosen, header="yes")
+    names = {"user": "Fahrzeug", "value": "Tempo", "time": "Zeitpunkt"}
+    page = window.step(columns="yes", **names, lat="Breite", lon="Länge")
+    assert "Numbers with a decimal comma" in words_of(page)

@@ -175,7 +175,7 @@ def test_a_release_of_constants_books_nothing(city, book, tmp_path, draws):
     assert released.manifest["guarantee"]["probability_factor"] == 1.0
     folder = released.write(tmp_path / "map")
     page = (folder / "report.html").read_text("utf-8")
-    assert "No value is read: had the values of one user been anything else" in page
+    assert "No value is read: had the values of one vehicle been anything else" in page
     assert "each with a constant: no value was read" in page
     said = " ".join((folder / "README.txt").read_text("utf-8").split())
     assert "No value is read" in said

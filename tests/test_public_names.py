@@ -43,7 +43,6 @@ LEFT = {
     "config/test_column_guessing.py",
     "config/test_loading.py",
     "config/test_value_columns.py",
-    "publishing/test_coverage.py",
     "records/duckdb/test_canonical_ids.py",
     "records/duckdb/test_fast_path.py",
     "records/duckdb/test_session.py",

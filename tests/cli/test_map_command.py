@@ -9,6 +9,7 @@ import webbrowser
 import pytest
 
 import hexveil as hv
+from source_trees import DOCS
 
 GIVEN = (
     "--bounds 0,65 --timezone Asia/Kolkata --set read.privacy_unit=user --epsilon 1 "
@@ -45,6 +46,10 @@ def test_five_answers_make_a_map(fleet, answer):
     assert said.code == 0, said.err
     assert "vehicle bus; value speed; time time; place lat and lon" in " ".join(said.err.split())
     assert "Presence, places and times are not" in " ".join(said.err.split())
+    # The page of a first map shows the questions as they are.
+    shown = " ".join((DOCS / "start" / "first-map.md").read_text("utf-8").split())
+    asked = " ".join(said.err.split()).split(" Why ")
+    assert [text for text in asked[1:] if text[:90] not in shown] == []
     fields = tomllib.loads((fleet / "buses.toml").read_text())
     assert fields["values"] == {"bounds": [0, 65], "value_unit": "km/h"}
     assert fields["cells"]["timezone"] == "Asia/Kolkata"

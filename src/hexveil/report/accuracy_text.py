@@ -145,14 +145,13 @@ def describe_accuracy(manifest: Mapping[str, Any]) -> list[str]:
             continue
         view = ManifestView.from_manifest(manifest, shown=name)
         between = statement["between_cells"]
-        errors = {
+        facts: dict[str, Any] = {
+            **{key: statement[key] for key in ("basis", "graded_by", "assumption")},
             "typical_error": "" if error is None else view.amount_up(error),
             "between_cells": view.amount(between) if between else "",
+            "grades": {key: f"{count:,}" for key, count in statement["grades"].items()},
+            "alike": between == 0,
         }
-        grades = {key: f"{count:,}" for key, count in statement["grades"].items()}
-        stated = {key: statement[key] for key in ("basis", "graded_by", "assumption")}
-        alike = statement["between_cells"] == 0
-        facts: dict[str, Any] = stated | errors | {"grades": grades, "alike": alike}
         texts.append(render_sentence(_TEMPLATE, "accuracy", statistic=noun(name), **facts))
     return texts
 

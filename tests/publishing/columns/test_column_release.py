@@ -245,7 +245,7 @@ def test_each_part_names_the_whole(folder, tmp_path, capsys):
     assert "released together (pm25, no2.air)" in " ".join(alone.split())
     heads = [line for line in together.splitlines() if line.startswith("## ")]
     assert heads[-2:] == ["## Value column pm25", "## Value column no2.air"]
-    assert f"epsilon {whole['guarantee']['epsilon_spent']}" in together
+    assert f"epsilon {float(whole['guarantee']['epsilon_spent']):.2f}" in together
     assert own["components"][0]["plan"]["statistics"] == [*STATISTICS]
 
 

@@ -42,11 +42,10 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     file = Path(f"{completed.ledger.dataset}.toml")
     if is_new := completed.fields() != run.fields():
         completed = guided.saved(completed, file)
-    if not options.yes:
-        text = f"Release it? It {guided.price_words(completed)}"
-        if not click.confirm(text, default=False, err=True):
-            _say("Not released", f"nothing was spent; {file} keeps the answers.")
-            return
+    text = f"Release it? It {guided.price_words(completed)}"
+    if not (options.yes or click.confirm(text, err=True)):
+        _say("Not released", f"nothing was spent; {file} keeps the answers.")
+        return
     release(completed, declarations.ReleaseOptions(as_json=options.as_json))
     page = Path(str(completed.release.out), "report.html")
     if not options.as_json:

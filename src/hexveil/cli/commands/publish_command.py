@@ -264,8 +264,8 @@ def projection(account: dict[str, Any], planned: PlannedRelease) -> str:
     if unit != "user":
         return (
             f"epsilon {price} per {unit}, of a budget of {formatting.number_text(float(budget))}. "
-            "Units of other days and weeks have budgets of their own; the owner of one in each "
-            f"loses {price} in each."
+            "Units of other days and weeks have budgets of their own: a vehicle that reports in "
+            f"several can lose {price} in each."
         )
     spent = Fraction(0) if spend is None else spend.window
     # Fractions: a float quotient could gain or lose a day.

@@ -81,6 +81,7 @@ class Window:
         self.files = ("page", "dossier.md", "run-file.toml")
         """Names of what can be had of the release."""
         self._typed: Form = {}
+        self._trusts_header = False
         self._choices: dict[str, Any] = {}
 
     def _choose(self, **choices: Any) -> None:  # noqa: ANN401  of any step
@@ -127,6 +128,7 @@ class Window:
         if name not in record_files(self.folder):
             raise InputError("choose one of the files that are listed.")
         fields: dict[Key, object] = {}
+        self._trusts_header = form.get("header") == "yes"
         if form.get("protect") == "presence":
             # Counts of a reading are for its holder's terminal, and not for a studio's.
             fields = {("privacy", "protect"): "presence", ("privacy", "quiet_records"): True}
@@ -134,7 +136,7 @@ class Window:
         return "questions"
 
     def _begin(self, stated: Run) -> None:
-        look = guided.look_at_columns(stated)
+        look = guided.look_at_columns(stated, trust=self._trusts_header)
         self._choose(stated=stated, look=look, drafted=guided.drafted(stated, look))
         self._typed = {}
 

@@ -230,8 +230,8 @@ MAX_PROBLEMS = 30
 MAX_MANIFEST_PARTS = 20_000
 """Lists, objects, names and numbers that a manifest has beside its cells, at most."""
 NOT_SIGNED = (
-    "none: the folder does not show who made it. Whoever changed its files could have written its "
-    "receipt anew."
+    "none: the folder does not show who made it. Whoever changes its files can write a new "
+    "receipt, too."
 )
 
 

@@ -15,7 +15,11 @@ of the time; speeds from 0 to 100, every used cell of the declared box counts th
 
 A real feed (`--flights`): ground speeds of the aircraft that left New York in 2013, user-day, by
 destination, hexagons of resolution 2, a map a day; `--first` and `--every` choose the days. Nothing
-was tuned on it, and each row was judged once.
+was tuned on it at first, and each row was judged once.
+
+Users' deviation within a cell, later: tuning flights of January to June and seeds 5, 7, 11 and 12;
+judging flights of July to December (28 days from 1 August; 22 days from 3 July, every eighth) and
+the cities of the seeds 53, 59 and 61.
 
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half

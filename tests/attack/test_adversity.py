@@ -19,7 +19,7 @@ from attack.crash_states import PATH
 from hexveil.base import atomic_files
 from hexveil.cli import main
 from hexveil.ledger import Ledger, accounts, events
-from ledger.books import Server, damage, place_of
+from ledger.books import Server, execute, place_of
 
 pytestmark = pytest.mark.slow
 
@@ -363,7 +363,7 @@ def test_a_ledger_put_back_to_an_older_copy(either, ask, order):
     book = either.book()
     rows = book.verify().entries
     finishes(either, ask, second)
-    damage(book, "DELETE FROM hexveil_events WHERE entry > :rows", rows=rows)
+    execute(book, "DELETE FROM hexveil_events WHERE entry > :rows", rows=rows)
     for day in (first, second, DAYS[2]):
         code, said = ask(day)
         assert code == 1

@@ -9,9 +9,9 @@ import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import hexveil as hv
@@ -19,39 +19,16 @@ from examples import LONG
 from hexveil.base.errors import HexveilError, StorageError
 from hexveil.ledger import inspection
 from hexveil.ledger.databases import connect_existing
-from hexveil.ledger.unit_losses import Losses
-from ledger.books import Place, draw, publish
+from ledger.books import Place, publish, spend
 
 pytestmark = pytest.mark.slow
 
 FLIPS = 400 if LONG else 40
-UNITS, ENTRIES = 40, 30
-"""Units of which hashes are known without a key; whole numbers of a release."""
+ENTRIES = 30
+"""Whole numbers of a release."""
+LOSSES = {str(unit): "0.001" for unit in range(40)}
 ANSWERS = {f"request {k:02d}": {"cells": (k,) * ENTRIES} for k in range(12)}
 """What was drawn for each request."""
-
-
-def reserve(book, request):
-    """Book a request for all units."""
-    hashes = sorted(bytes([k]) * 16 for k in range(UNITS))
-    losses = Losses(hashes, np.full(UNITS, 10**9), np.zeros(UNITS, dtype=np.int64))
-    plan = book.plan_of(request) or b"plan of " + request.encode()
-    return book.reserve(request, losses, privacy_unit="user", facts={"name": request}, plan=plan)
-
-
-def ask(book, request, number):
-    """Ask for a release as `hv.release` does; return the numbers that are shown."""
-    known = book.find(request)
-    if known is None or not known.complete:
-        with book.drawing():
-            known = reserve(book, request)
-            if not known.complete:
-                if not known.stages:
-                    draw(book, request, [number] * ENTRIES)
-                book.complete(request)
-        book.commit(request)
-        known = book.find(request)
-    return known.published
 
 
 def execute(file, *statements):
@@ -68,7 +45,7 @@ def file(tmp_path_factory):
     place = Place(str(tmp_path_factory.mktemp("whole") / "ledger.sqlite"))
     book = place.open(budget=1000)
     for number, request in enumerate(ANSWERS):
-        ask(book, request, number)
+        publish(book, request, LOSSES, [number] * ENTRIES)
     publish(book, "one more", {"a": "0.5", "b": "0.25"})
     execute(place.url, "CREATE TABLE gone AS SELECT * FROM hexveil_events", "DROP TABLE gone")
     return Path(place.url)
@@ -121,7 +98,8 @@ def attack(copy, answers=ANSWERS):
     seen["noticed"] += isinstance(found, HexveilError) or bool(found)
     tried(lambda: inspection.overview(connect_existing(copy), "buses"))
     for request, numbers in (*answers.items(), ("never asked", None)):
-        told = tried(lambda name=request: ask(hv.Ledger(copy, dataset="buses"), name, 77))
+        ask = partial(publish, request=request, parts=LOSSES, numbers=[77] * ENTRIES)
+        told = tried(lambda ask=ask: ask(hv.Ledger(copy, dataset="buses")))
         seen["refused"] += isinstance(told, HexveilError)
         assert numbers is None or isinstance(told, HexveilError) or told == numbers, request
     return seen
@@ -162,7 +140,7 @@ def test_a_flipped_kind_hides_nothing(file, tmp_path):
         f"UPDATE hexveil_events SET kind = 'Stored' WHERE request = '{name}' AND kind = 'stored'",
     )
     book = hv.Ledger(copy, dataset="buses")
-    for look in (book.find, lambda request: reserve(book, request)):
+    for look in (book.find, lambda request: spend(book, request, LOSSES)):
         with pytest.raises(StorageError, match=r"damaged \(entry \d+ is not what was written\)"):
             look(name)
 

@@ -83,7 +83,6 @@ SHAPES = "--set plan.statistics=p50,share<30"
 def test_nothing_but_noise_depends_on_the_records(changed, options, tmp_path, call, monkeypatch):
     """With noise that ignores records, neighbours leave the same bytes, messages and exit code."""
     monkeypatch.setattr(pipeline, "VettedNoise", DeafNoise)
-    monkeypatch.setenv("COLUMNS", "100")
     base = left_behind(tmp_path / "base", call, records(), *options)
     other = left_behind(tmp_path / "othr", call, NEIGHBOURS[changed], *options)
     assert base[0][0] == 0, base[0]
@@ -94,7 +93,6 @@ def test_nothing_but_noise_depends_on_the_records(changed, options, tmp_path, ca
 def test_broken_twins_are_found(tmp_path, call, monkeypatch):
     """The comparison sees a plan whose fleet is counted, and a folder without its missing cells."""
     monkeypatch.setattr(pipeline, "VettedNoise", DeafNoise)
-    monkeypatch.setenv("COLUMNS", "100")
     true_release = planned_release.publish_numbers
 
     def without_empty_cells(dataset, plan, **options):

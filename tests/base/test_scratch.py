@@ -24,20 +24,6 @@ def read(scratch=None):
 
 
 @pytest.fixture
-def during(monkeypatch):
-    """Return a list, to which calls are added that are made while records are read."""
-    calls, connect = [], duckdb.connect
-
-    def connected(*arguments, **options):
-        for call in calls:
-            call()
-        return connect(*arguments, **options)
-
-    monkeypatch.setattr(duckdb, "connect", connected)
-    return calls
-
-
-@pytest.fixture
 def place(tmp_path, monkeypatch):
     """Return where the scratch folder of this test is, named by the environment."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "scratch"))
@@ -49,16 +35,17 @@ def runs(place):
     return sorted(path for path in place.iterdir() if path.name != MARKER)
 
 
-def test_a_folder_is_private_and_gone_at_the_end(place, during):
+def test_a_folder_is_private_and_gone_at_the_end(place, monkeypatch):
     """Root and subfolder have mode 0700, whatever the umask; a note says what they are."""
-    before, modes = os.umask(0), []
+    before, connect, modes = os.umask(0), duckdb.connect, []
 
-    def noted():
+    def noted(*arguments, **options):
         (own,) = runs(place)
         (own / "block").write_text("sums")
         modes.extend(stat.S_IMODE(path.stat().st_mode) for path in (place, own))
+        return connect(*arguments, **options)
 
-    during.append(noted)
+    monkeypatch.setattr(duckdb, "connect", noted)
     try:
         read()
     finally:

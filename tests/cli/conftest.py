@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,14 +12,6 @@ from bus_runs import run_text
 from hexveil.cli import main
 
 RUN = run_text(release='out = "map"')
-
-
-def use_labels(folder, *columns):
-    """Let the run file of a folder make cells of labels in place of hexagons."""
-    file = folder / "run.toml"
-    names = ", ".join(f'"{column}"' for column in columns)
-    hexagons = 'resolution = 6\ntimeslot = "none"'
-    file.write_text(file.read_text().replace(hexagons, f"labels = [{names}]"))
 
 
 PLACES = ((21.10, 72.75), (21.20, 72.80), (21.25, 72.85))
@@ -38,6 +31,17 @@ def city(n_users=400):
         for user in range(n_users)
     ]
     return pa.Table.from_pylist(rows)
+
+
+def flat(text):
+    """Return text in one line."""
+    return " ".join(text.split())
+
+
+def listing():
+    """Return every file below the folder with its bytes, but for SQLite's own beside a ledger."""
+    files = (path for path in sorted(Path().rglob("*")) if path.is_file())
+    return {path: path.read_bytes() for path in files if not path.name.endswith(("-wal", "-shm"))}
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,9 @@ def test_the_demo_map_is_twice_as_good_as_one_constant(demo):
     """The map's error is at most half of one constant's."""
     folder, _ = demo
     run = tomllib.loads((folder / "flights.toml").read_text())
-    cells = hv.Cells(**run["cells"])
     dataset = hv.read(
-        folder / "flights.parquet", cells=cells, select=hv.Select(**run["select"]),
-        **run["columns"], **run["values"], **run["read"],
+        folder / "flights.parquet", cells=hv.Cells(**run["cells"]),
+        select=hv.Select(**run["select"]), **run["columns"], **run["values"], **run["read"],
     )  # fmt: skip
     occupancy, scale = dataset.occupancy, dataset.public.lattice
     sums = np.bincount(occupancy.cell, dataset.sums.total * float(scale.quantum))

@@ -52,7 +52,7 @@ def default_signals():
 def raising(number, error=None):
     """Return a step in which a signal comes; a library may turn it into an error."""
 
-    def step(*_, **__):
+    def step():
         try:
             signal.raise_signal(number)
         except KeyboardInterrupt:
@@ -64,48 +64,57 @@ def raising(number, error=None):
     return step
 
 
+def swallowed():
+    """Let a signal come that a library drops."""
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def at_reading(monkeypatch, act):
+    """Have something happen as the engine is first opened, which then goes on."""
+    connect, acts = duckdb.connect, [act]
+
+    def opened(*given, **options):
+        if acts:
+            acts.pop()()
+        return connect(*given, **options)
+
+    monkeypatch.setattr(duckdb, "connect", opened)
+
+
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("error", [None, RuntimeError("Query interrupted"), hv.StorageError("x")])
 @pytest.mark.parametrize("command", ["plan", "release"])
 def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
     """Ctrl-C, a stop by a scheduler and a lost terminal, whatever a library makes of them."""
-    monkeypatch.setattr(duckdb, "connect", raising(number, error))
+    at_reading(monkeypatch, raising(number, error))
     before = signal.getsignal(number)
     said = call(command, "run.toml")
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
     assert signal.getsignal(number) is before
     assert not (here / "map").exists()
+    assert not (here / "ledger.sqlite").exists()
 
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(
     "error",
-    [None, hv.StorageError("cancelled."), pytest.param("swallowed", marks=pytest.mark.slow)],
+    [None, hv.StorageError("cancelled."), pytest.param(swallowed, marks=pytest.mark.slow)],
 )
 def test_publish_stops_at_once(here, call, monkeypatch, error):
     """An interruption on the first of three days is no failure of that day, whatever becomes of it.
 
     Where a library drops it and the day ends well, no further day begins.
     """
-    connect, begun = duckdb.connect, []
-
-    def stopped(*given, **options):
-        if begun:
-            return connect(*given, **options)
-        begun.append(True)
-        with contextlib.suppress(KeyboardInterrupt if error == "swallowed" else ()):
-            raising(signal.SIGTERM, None if error == "swallowed" else error)()
-        return connect(*given, **options)
-
-    monkeypatch.setattr(duckdb, "connect", stopped)
+    at_reading(monkeypatch, error if error is swallowed else raising(signal.SIGTERM, error))
     (here / "run.toml").write_text(
         (here / "run.toml").read_text().replace("[cells]", '[cells]\ntimezone = "Asia/Kolkata"')
     )
     said = call("publish run.toml", DAYS)
     assert (said.code, said.err) == (130, "hexveil: interrupted.\n")
     published = [line[:10] for line in said.out.splitlines() if "published" in line]
-    assert published == ["2022-01-01"] * (error == "swallowed")
+    assert published == ["2022-01-01"] * (error is swallowed)
     assert "failed" not in said.out
 
 
@@ -117,16 +126,14 @@ def test_a_signal_before_the_command_begins_counts(call, monkeypatch, late):
 
     def installed(number, handler):
         calls.append(number)
-        if late and len(calls) == len(SIGNALS) + 1:  # the first that is given back
-            signal.raise_signal(signal.SIGTERM)
         before = install(number, handler)
-        if not late and len(calls) == len(SIGNALS):
+        # The last that is taken, or the first that is given back.
+        if len(calls) == len(SIGNALS) + late:
             signal.raise_signal(signal.SIGTERM)
         return before
 
     monkeypatch.setattr(signal, "signal", installed)
     said = call("--version")
-    monkeypatch.undo()
     assert len(calls) == 2 * len(SIGNALS)
     assert said.code == (0 if late else 130)
     assert said.err == ("" if late else "hexveil: interrupted.\n")
@@ -136,14 +143,7 @@ def test_a_signal_before_the_command_begins_counts(call, monkeypatch, late):
 @pytest.mark.usefixtures("default_signals")
 def test_finished_work_keeps_its_code(here, call, monkeypatch):
     """A signal that came too late to stop anything does not make finished work a failure."""
-    connect = duckdb.connect
-
-    def connected(*given, **options):
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-        return connect(*given, **options)
-
-    monkeypatch.setattr(duckdb, "connect", connected)
+    at_reading(monkeypatch, swallowed)
     assert call("release run.toml").code == 0
     assert (here / "map").is_dir()
 

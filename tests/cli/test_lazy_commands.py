@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hexveil as hv
+from cli.conftest import flat
 from cli.run_file_page import page_fields
 
 HEAVY = (
@@ -70,11 +71,16 @@ def test_every_help_fits_a_screen():
 
 def test_help_lists_the_fields_of_a_run_file(call, okay):
     """Each field with its section, its shape and its description; of one section on request."""
-    said = okay("help", "fields")
-    for (section, name), field in page_fields().items():
-        assert f"\n{name} " in f"\n{said.out}"
-        assert not section or f"[{section}]\n" in said.out
-        assert field.description in " ".join(said.out.split())
+    fields = page_fields()
+    assert okay("help", "fields").out.startswith("source ")
+    for section in {section for section, _ in fields if section}:
+        heading, *rows = re.split(r"\n(?=\w)", okay("help", "fields", section).out)
+        assert heading == f"[{section}]"
+        own = [(name, field) for (home, name), field in fields.items() if home == section]
+        for (name, field), row in zip(own, rows, strict=True):
+            default = f" [default: {field.default}]".replace('"', "") if field.default else ""
+            said = re.escape(field.description + default)
+            assert re.fullmatch(rf"{name} [A-Z[].*\. {said}", flat(row))
     assert "[ledger]" not in call("help", "fields", "plan").out
     assert call("help", "plan").out == call("plan", "--help").out
     assert "there is no section 'plum'" in call("help", "fields", "plum").err

@@ -1,14 +1,13 @@
 """`hexveil ledger`: the ledger for those who hold it."""
 
 import json
-import sqlite3
 import stat
 from fractions import Fraction
 
 import pytest
 
 import hexveil as hv
-from ledger.books import losses
+from ledger.books import execute, spend
 
 INIT = ("ledger init ledger.sqlite --dataset buses --budget 2",)
 REQUEST = "ab" * 32
@@ -18,8 +17,7 @@ RELEASE = ("release run.toml --set plan.clipping_range=bounds --set release.acce
 def stopped(*steps, request=REQUEST, dataset="buses"):
     """Leave a release that stopped after some steps; return the ledger."""
     book = hv.Ledger("ledger.sqlite", dataset=dataset, budget=2)
-    lost = losses(book, {"7": "0.5", "8": "0.25"})
-    book.reserve(request, lost, privacy_unit="user", facts={}, plan=b"plan")
+    spend(book, request, {"7": "0.5", "8": "0.25"})
     for step in steps:
         book.begin_draw(request, step, 1)
     return book
@@ -79,11 +77,7 @@ def test_a_raised_budget_is_a_weaker_promise(here, call, refuse, okay):
 
 def test_a_damaged_book_is_said_with_exit_2(here, call, refuse):
     """What does not hang together is named."""
-    stopped()
-    connection = sqlite3.connect(here / "ledger.sqlite")
-    connection.execute('UPDATE hexveil_events SET body = \'{"budget":"9"}\' WHERE entry = 1')
-    connection.commit()
-    connection.close()
+    execute(stopped(), 'UPDATE hexveil_events SET body = \'{"budget":"9"}\' WHERE entry = 1')
     said = refuse("ledger verify ledger.sqlite")
     assert "The ledger is inconsistent" in said.out
     assert "Entry 1 is not what was written" in said.out

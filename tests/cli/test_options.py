@@ -75,21 +75,3 @@ def test_each_command_takes_the_options_that_people_type(okay, command):
     """And every other field by --set."""
     flags = set(re.findall(r"--[\w-]+", okay(command, "--help").out))
     assert {"--json", "--set", *filter(None, (field.option for field in WORDS.values()))} <= flags
-
-
-def test_every_field_is_described(okay):
-    """Each field has a sentence and a shape, and its section has no others."""
-    assert len(WORDS) > 60
-    for section in {section for section, _ in FIELDS}:
-        heading, *lines = okay("help", "fields", section).out.splitlines()
-        assert heading == f"[{section}]"
-        names = [name for home, name in FIELDS if home == section]
-        rows = re.split(r"\n(?=\w)", "\n".join(lines))
-        for name, row in zip(names, rows, strict=True):
-            field, (own, shape, *_) = (
-                WORDS[section, name],
-                re.split(r"\s+|(?<=\S)\. ", row, maxsplit=2),
-            )
-            assert own == name
-            assert re.match(r"[A-Z[]", shape), name
-            assert field.description in " ".join(row.split())

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import rich.console
 
+from cli.conftest import flat
 from cli.presence_runs import CACHED, CANARY, ROW, RUN, SEVERAL, records, with_load
 
 MAP = (
@@ -44,7 +45,6 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "cars.csv").write_text(records())
     (tmp_path / "run.toml").write_text(RUN)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
     return tmp_path
 
 
@@ -128,11 +128,6 @@ def test_repeats_are_asked_for_until_they_are_declared(here, call):
         (here / "run.toml").write_text(text + f'[read]\nrepeats = "{repeats}"\n')
         declared = call("plan run.toml")
         assert (declared.code, "Repeats" in declared.out) == (0, False)
-
-
-def flat(text):
-    """Return text in one line."""
-    return " ".join(text.split())
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from cli.conftest import listing
 
 
 @pytest.mark.slow
@@ -65,20 +66,13 @@ def test_a_release_says_that_it_opens_an_account(here, call, refuse):
 # ---- `hexveil release --dry-run`: the price and the files, and nothing done ----
 
 
-def state(folder):
-    """Return every file of a folder with its content."""
-    return {
-        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-
-
 def test_nothing_is_booked_or_written(here, okay):
     """A dry run before the first release makes no ledger, no key and no folder."""
-    before = state(here)
+    before = listing()
     said = okay("release run.toml --dry-run")
     assert "would book 1 for the most exposed unit, in a new ledger with a budget of" in said.out
     assert "nothing was booked, drawn or written." in said.out
-    assert state(here) == before
+    assert listing() == before
 
 
 @pytest.mark.slow
@@ -91,8 +85,8 @@ def test_it_says_what_the_release_does(here, call, okay):
     booked = float(hv.Ledger("ledger.sqlite", dataset="buses").spent)
     assert 0 <= booked - dry["would_book"] <= 1e-11
     assert dry["out"] in json.loads(done.out)["files"][0]
-    before = state(here)
+    before = listing()
     again = call("release run.toml --out other --dry-run --json")
     assert json.loads(again.out)["would_book"] == 0
     assert json.loads(again.out)["replayed"]
-    assert state(here) == before
+    assert listing() == before

@@ -20,8 +20,7 @@ def test_records_are_written(here, call):
     said = call("simulate", SMALL, "--out city.parquet")
     assert (said.code, said.err) == (0, "")
     table = pq.read_table(here / "city.parquet")
-    days = {f"{time:%F}" for time in table["observationDateTime"].to_pylist()}
-    assert days >= {"2024-01-01", "2024-01-02"}
+    assert len({f"{time:%F}" for time in table["observationDateTime"].to_pylist()}) >= 2
     assert len(table["license_plate"].unique()) <= 25
     made = json.loads(call("simulate", SMALL, "--out again.parquet --json").out)
     assert made["records"] == table.num_rows

@@ -37,11 +37,11 @@ def page(browser, server, request):
 
     context.on("page", watch)
     opened = context.new_page()
-    opened.goto(server.address)
+    opened.goto(server)
     yield opened
     context.close()
     assert complaints == []
-    assert {url for url in asked if not url.startswith((server.address, "data:"))} == set()
+    assert {url for url in asked if not url.startswith((server, "data:"))} == set()
 
 
 def arrive(page, step):

@@ -1,11 +1,11 @@
 """Wrong use: one sentence on stderr, exit 2, nothing written, nothing spent."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 import hexveil as hv
+from cli.conftest import listing
 
 ROWS = r"""
 plum | see hexveil --help
@@ -71,12 +71,6 @@ CASES = [
     pytest.param(*row.split(" | "), marks=pytest.mark.slow if row.startswith("release") else ())
     for row in ROWS.strip().splitlines()
 ]
-
-
-def listing():
-    """Return every file below the folder with its bytes, but for SQLite's own beside a ledger."""
-    files = (path for path in sorted(Path().rglob("*")) if path.is_file())
-    return {path: path.read_bytes() for path in files if not path.name.endswith(("-wal", "-shm"))}
 
 
 def check_refused(refuse, command, sentence):

@@ -1,24 +1,54 @@
 """Which column is what, by names and types alone."""
 
+import datetime as dt
+import json
+import re
+import tomllib
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from hexveil.config.column_guessing import propose
-from hexveil.records.sources.columns import ColumnType
-from hexveil.records.sources.schema_preview import SourceSchema
+from records.printed import printed
 
-KINDS = {"n": "number", "t": "text", "T": "time", "b": "boolean", "j": "json", "l": "list"}
-
-
-def seen(columns, *, documents=False):
-    """Return columns from text like "bus:t speed:n"."""
-    pairs = (part.rsplit(":", 1) for part in columns.split())
-    return SourceSchema({name: ColumnType(KINDS[kind]) for name, kind in pairs}, documents)
+KINDS = {
+    "n": pa.array([1.0]),
+    "t": pa.array(["x"]),
+    "T": pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]),
+    "b": pa.array([True]),
+}
 
 
-def roles(inspect_schema, known=None):
+@pytest.fixture
+def draft(tmp_path):
+    """Return a function: the draft for a table, by columns like "bus:t speed:n", or documents."""
+
+    def drafted(columns):
+        path = tmp_path / ("r.json" if isinstance(columns, dict) else "r.parquet")
+        if isinstance(columns, str):
+            pairs = (part.rsplit(":", 1) for part in columns.split())
+            columns = pa.table({name: KINDS[kind] for name, kind in pairs})
+        if isinstance(columns, dict):
+            path.write_text(json.dumps([columns]))
+        else:
+            pq.write_table(columns, path)
+        return printed("inspect", path, "--init", "--trust-header")
+
+    return drafted
+
+
+def roles(text):
     """Return the proposed name of each role."""
-    return {role: found.name for role, found in propose(inspect_schema, known).items()}
+    run = tomllib.loads(text)
+    found = {role: name for role, name in run["columns"].items() if name != "FILL IN"}
+    labels = run["cells"].get("labels")
+    return found | ({"labels": labels[0]} if labels else {})
+
+
+def others(text):
+    """Return the other candidates that are named, in the order of the roles."""
+    prose = " ".join(line.removeprefix("# ") for line in text.splitlines())
+    return re.findall(r'Other candidates: ("[^=]*")\.', prose)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +75,9 @@ def roles(inspect_schema, known=None):
         ("foo:t bar:t", {}),
     ],
 )  # fmt: skip
-def test_columns_are_found_by_name_and_type(columns, expected):
+def test_columns_are_found_by_name_and_type(columns, expected, draft):
     """The likeliest column of each role is proposed; a wrong type is no candidate."""
-    assert roles(seen(columns)) == expected
+    assert roles(draft(columns)) == expected
 
 
 @pytest.mark.parametrize(
@@ -55,91 +85,71 @@ def test_columns_are_found_by_name_and_type(columns, expected):
     ["taxi_id", "cab", "car_id", "truck_no", "bike_id", "traj_id", "track_id", "train",
      "station_id"],
 )  # fmt: skip
-def test_vehicles_are_users_and_not_their_classes(user):
+def test_vehicles_are_users_and_not_their_classes(user, draft):
     """What a vehicle is like is no id, whatever stands first."""
-    found = roles(seen(f"vehicle_type:t vehicle_length:n {user}:t lat:n lon:n time:t speed:n"))
-    assert found["user"] == user
+    text = draft(f"vehicle_type:t vehicle_length:n {user}:t lat:n lon:n time:t speed:n")
+    assert roles(text)["user"] == user
 
 
-def test_what_else_it_could_be_is_named():
+def test_what_else_it_could_be_is_named(draft):
     """Other candidates follow, the likelier first, and no column has two roles."""
-    inspect_schema = seen("time:t vehicle_label:t speed:n start_time:t bus_id:t id:t trip_delay:n")
-    found = propose(inspect_schema)
-    assert (found["user"].name, found["user"].others) == ("bus_id", ("vehicle_label", "id"))
-    assert (found["time"].name, found["time"].others) == ("time", ("start_time",))
-    assert (found["value"].name, found["value"].others) == ("speed", ("trip_delay",))
+    text = draft("time:t vehicle_label:t speed:n start_time:t bus_id:t id:t trip_delay:n")
+    assert roles(text) == {"user": "bus_id", "time": "time", "value": "speed"}
+    assert others(text) == ['"vehicle_label", "id"', '"trip_delay"', '"start_time"']
 
 
-def test_latitude_and_longitude_are_of_the_same_place():
+def test_latitude_and_longitude_are_of_the_same_place(draft):
     """Of several pairs both halves are taken from one."""
-    inspect_schema = seen("dropoff_lon:n pickup_lat:n pickup_lon:n dropoff_lat:n")
-    assert roles(inspect_schema) == {"lat": "pickup_lat", "lon": "pickup_lon"}
+    found = roles(draft("dropoff_lon:n pickup_lat:n pickup_lon:n dropoff_lat:n"))
+    assert found == {"lat": "pickup_lat", "lon": "pickup_lon"}
 
 
-def test_fields_inside_fields_are_found():
+def test_fields_inside_fields_are_found(draft):
     """Nested fields are proposed by their path."""
-    place = ColumnType(
-        "struct",
-        {
-            "type": ColumnType("text"),
-            "coordinates": ColumnType("list", element=ColumnType("number")),
-        },
-    )
-    inner = ColumnType("struct", {"speed": ColumnType("number"), "vehicle_id": ColumnType("text")})
-    found = roles(
-        SourceSchema(
-            {"location": place, "data": inner, "time": ColumnType("time")}, documents=False
-        )
-    )
-    assert found == {
+    place = {"type": "Point", "coordinates": [1.0, 2.0]}
+    row = {"location": place, "data": {"speed": 1.0, "vehicle_id": "a"}}
+    table = pa.Table.from_pylist([row]).append_column("time", KINDS["T"])
+    assert roles(draft(table)) == {
         "location": "location.coordinates", "user": "data.vehicle_id", "value": "data.speed",
         "time": "time",
     }  # fmt: skip
 
 
-def test_keys_that_can_be_data_are_not_named():
+def test_keys_that_can_be_data_are_not_named(draft):
     """Of JSON documents only names of known words are returned: a key can be an id or a value."""
-    inspect_schema = seen("bus_kr7731:j speed_of_kr7731:j speed:j kr7731_time:j", documents=True)
-    assert {name: found.others for name, found in propose(inspect_schema).items()} == {"value": ()}
-    assert roles(inspect_schema) == {"value": "speed"}
+    names = ("bus_kr7731", "speed_of_kr7731", "speed", "kr7731_time")
+    text = draft(dict.fromkeys(names, 1))
+    assert roles(text) == {"value": "speed"}
+    assert "kr7731" not in text
 
 
-def test_attributes_of_entities_are_found_by_their_values():
+def test_attributes_of_entities_are_found_by_their_values(draft):
     """Metadata has no role; a time belongs to the value, not to another attribute."""
-    text = ColumnType("json")
-    attribute = {"type": text, "value": text, "observedAt": text, "unitCode": text}
-    typed = {"type": text, "value": ColumnType("json", {"@type": text, "@value": text})}
+    attribute = {"type": "Property", "value": 1, "observedAt": "x", "unitCode": "x"}
     entity = {
-        "id": text,
-        "temperature": ColumnType("json", attribute),
-        "location": ColumnType("json", attribute),
-        "refVehicle": ColumnType("json", {"type": text, "object": text}),
-        "speed": ColumnType("json", attribute),
+        "id": "x",
+        "temperature": attribute,
+        "location": attribute,
+        "refVehicle": {"type": "Relationship", "object": "x"},
+        "speed": attribute,
     }
     expected = {"location": "location", "user": "refVehicle.object", "value": "speed.value"}
-    found = propose(SourceSchema(entity, documents=True))
-    assert {role: one.name for role, one in found.items()} == expected | {
-        "time": "speed.observedAt"
+    text = draft(entity)
+    assert roles(text) == expected | {"time": "speed.observedAt"}
+    assert {'"id"', '"temperature.observedAt"'} <= set(others(text))
+    typed = {"type": "Property", "value": {"@type": "DateTime", "@value": "x"}}
+    assert roles(draft(entity | {"dateObserved": typed})) == expected | {
+        "time": "dateObserved.value"
     }
-    assert found["time"].others == ("temperature.observedAt",)
-    assert found["user"].others == ("id",)
-    dated = entity | {"dateObserved": ColumnType("json", typed)}
-    assert roles(SourceSchema(dated, documents=True)) == expected | {"time": "dateObserved.value"}
 
 
-def test_an_id_that_is_the_same_in_all_rows_is_no_user():
+def test_an_id_that_is_the_same_in_all_rows_is_no_user(draft):
     """The id of a feed is left out, and the next candidate is proposed; else the gap says why."""
-    from hexveil.config.run_file import checked  # noqa: PLC0415
-    from hexveil.config.run_file_template import draft_run_file  # noqa: PLC0415
-    from hexveil.records.sources.schema_preview import inspect_schema  # noqa: PLC0415  the engine
-
     rows = {"vehicle_id": ["feed"] * 3, "device": ["a", "b", "a"], "speed": [1.0] * 3}
-    look = inspect_schema(pa.table(rows))
-    assert look.constant_ids == {"vehicle_id"}
-    assert roles(look)["user"] == "device"
+    assert roles(draft(pa.table(rows)))["user"] == "device"
     del rows["device"]
-    text = draft_run_file(checked({"source": ["x.parquet"]}, "x"), inspect_schema(pa.table(rows)))
+    text = draft(pa.table(rows))
     assert "All rows have the same id in" in text.replace("\n# ", " ")
     assert 'user = "FILL IN"' in text
     # One row is of one vehicle, whatever its columns are.
-    assert not inspect_schema(pa.table({name: one[:1] for name, one in rows.items()})).constant_ids
+    assert roles(draft(pa.table({n: one[:1] for n, one in rows.items()})))["user"] == "vehicle_id"

@@ -1,9 +1,11 @@
 """A run file: exact numbers, paths beside it, and one sentence for every mistake."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hexveil import InputError
-from hexveil.config import load
+from records.printed import drafted, printed
 
 BUSES = """\
 source = "buses.parquet"
@@ -26,71 +28,66 @@ url = "book.sqlite"
 
 
 @pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "buses.toml"
-    path.write_text(BUSES)
-    return path
+def file(tmp_path, monkeypatch):
+    """Return a run file in a folder below the current one, beside records."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    pq.write_table(pa.table({"bus": ["a"], "speed": [1.0]}), folder / "buses.parquet")
+    (folder / "other, one.csv").write_text("bus,speed\na,1\n")
+    (folder / "buses.toml").write_text(BUSES)
+    return folder / "buses.toml"
 
 
-def test_numbers_stay_exact(file):
-    """A number of the file is handed on as it was written."""
-    run = load(str(file))
-    assert run.plan.epsilon == "0.30000000000000000004"
-    assert run.values.quantum == "0.1"
-    assert run.values.bounds == ("0", "65")
-    assert run.cells.resolution == 5
+def test_numbers_stay_exact_and_paths_start_in_the_folder_of_the_file(file):
+    """A number is handed on as it was written; source, folder and ledger lie beside the file."""
+    run = drafted(file)
+    assert run["plan"] == {"epsilon": "0.30000000000000000004"}
+    assert run["values"] == {"quantum": "0.1", "bounds": ["0", "65"]}
+    assert run["cells"]["resolution"] == "5"
+    assert (run["source"], run["release"]["out"]) == ("buses.parquet", "map")
+    assert run["ledger"]["url"] == "book.sqlite"
 
 
-def test_paths_start_in_the_folder_of_the_file(file):
-    """Source, folder and ledger of a file lie beside it; where it lies is no part of the run."""
-    run = load(str(file))
-    assert run.folder == file.parent
-    assert run.source == ("buses.parquet",)
-    assert run.release.out == "map"
-    assert run.ledger.url == "book.sqlite"
-
-
-def test_paths_of_options_start_here(file, monkeypatch):
+def test_paths_of_options_start_here(file):
     """A path on the command line is meant from where it is typed."""
-    monkeypatch.chdir(file.parent.parent)
-    moved = {("release", "out"): "there", ("ledger", "url"): "postgresql://host/db"}
-    run = load(str(file), moved | {("", "source"): f"{file.parent.name}/other, one.csv"})
-    assert (run.folder / run.release.out).resolve() == (file.parent.parent / "there").resolve()
-    assert run.source == ("other, one.csv",)
-    assert run.ledger.url == "postgresql://host/db"
-    assert load(str(file), {("release", "out"): "/tmp/x"}).release.out == "/tmp/x"  # noqa: S108  a name
+    moved = ("--out", "there", "--ledger", "postgresql://host/db", "--set")
+    run = drafted("data/buses.toml", *moved, "source=data/other, one.csv")
+    assert (run["source"], run["release"]["out"]) == ("other, one.csv", "../there")
+    assert run["ledger"]["url"] == "postgresql://host/db"
+    run = drafted("data/buses.toml", "--out", file.anchor + "x")
+    assert run["release"]["out"] == file.anchor + "x"
 
 
-def test_an_option_turns_the_question_round(file, tmp_path):
+def test_an_option_turns_the_question_round(file):
     """Of price and target the option's one stands, and the file's other is left out."""
-    run = load(str(file), {("plan", "target_error"): "5%"})
-    assert run.plan.explicit_fields() == {"target_error": "5%"}
-    (tmp_path / "goal.toml").write_text('[plan]\ntarget_error = 2\nmethod = "joint"\n')
-    run = load(str(tmp_path / "goal.toml"), {("plan", "epsilon"): "1"})
-    assert run.plan.explicit_fields() == {"epsilon": "1", "method": "joint"}
-    both = {("plan", "epsilon"): "1", ("plan", "target_error"): "2"}
-    assert load(str(file), both).plan.explicit_fields() == {"epsilon": "1", "target_error": "2"}
+    target = ("--set", "plan.target_error=5%")
+    assert drafted(file, *target)["plan"] == {"target_error": "5%"}
+    with pytest.raises(InputError, match=r"epsilon .*target_error"):
+        printed("plan", file, "--epsilon", 1, *target)
+    goal = 'target_error = 2\nmethod = "joint"'
+    file.write_text(BUSES.replace("epsilon = 0.30000000000000000004", goal))
+    assert drafted(file, "--epsilon", 1)["plan"] == {"epsilon": "1", "method": "joint"}
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "sentence"),
+    ("option", "sentence"),
     [
         (
-            ("plan", "objective"),
-            "least",
-            "^--set plan.objective must be one of max, mean, got 'least'",
+            "--set=plan.objective=least",
+            "^hexveil: --set plan.objective must be one of max, mean, got 'least'",
         ),
-        (("ledger", "url"), 7, "^--ledger "),
+        ("--dataset=", "^hexveil: --dataset must be text"),
     ],
 )
-def test_a_wrong_option_is_not_blamed_on_the_file(file, place, value, sentence):
+def test_a_wrong_option_is_not_blamed_on_the_file(file, option, sentence):
     """Of what came from an option the option is named; what stands in the file is the file's."""
-    for source in (str(file), "records.parquet"):
+    for source in (file, "records.parquet"):
         with pytest.raises(InputError, match=sentence):
-            load(source, {place: value})
+            printed("plan", source, option)
     file.write_text(BUSES.replace("resolution = 5", 'resolution = "five"'))
-    with pytest.raises(InputError, match=r"^buses.toml: \[cells\] resolution "):
-        load(str(file), {("plan", "objective"): "max"})
+    with pytest.raises(InputError, match=r"^hexveil: buses.toml: \[cells\] resolution "):
+        printed("plan", file, "--set=plan.objective=max")
 
 
 @pytest.mark.parametrize(
@@ -98,9 +95,9 @@ def test_a_wrong_option_is_not_blamed_on_the_file(file, place, value, sentence):
     [
         (
             '[columns]\nusr = "bus"',
-            r"^run.toml: \[columns\] has no field 'usr'; did you mean 'user'\?$",
+            r"^hexveil: run.toml: \[columns\] has no field 'usr'; did you mean 'user'\?$",
         ),
-        ("[colums]\n", r"^run.toml: there is no 'colums'; did you mean 'columns'\?$"),
+        ("[colums]\n", r"^hexveil: run.toml: there is no 'colums'; did you mean 'columns'\?$"),
         ("[values]\nepsilon = 1", r"\[values\] has no field 'epsilon'; it belongs in \[plan\]\.$"),
         ('[columns]\nsource = "x"', r"'source'; it belongs at the top of the file"),
         (
@@ -122,8 +119,8 @@ def test_mistakes_are_named(tmp_path, text, sentence):
     path = tmp_path / "run.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=sentence) as caught:
-        load(str(path))
-    assert "\n" not in str(caught.value)
+        printed("plan", path)
+    assert str(caught.value).count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -137,33 +134,34 @@ def test_mistakes_are_named(tmp_path, text, sentence):
         ('["mean=2.5", "variance=5%"]', {"mean": "2.5", "variance": "5%"}),
     ],
 )
-def test_targets_stay_exact_however_they_are_written(tmp_path, written, read):
+def test_targets_stay_exact_however_they_are_written(file, written, read):
     """One number, a percentage, or one of these for each statistic."""
-    (tmp_path / "run.toml").write_text(f"[plan]\ntarget_error = {written}\n")
-    assert load(str(tmp_path / "run.toml")).plan.target_error == read
+    file.write_text(f'source = "buses.parquet"\n[plan]\ntarget_error = {written}\n')
+    assert drafted(file)["plan"] == {"target_error": read}
 
 
 def test_unreadable_files_are_named(tmp_path):
     """A missing file, a folder and a file that is not text are said to be so."""
-    with pytest.raises(InputError, match=r"there is no file .*none\.toml"):
-        load(str(tmp_path / "none.toml"))
     (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(InputError, match=r"folder\.toml cannot be read: "):
-        load(str(tmp_path / "folder.toml"))
     (tmp_path / "latin.toml").write_bytes(b'source = "\xe9"')
-    with pytest.raises(InputError, match=r"latin\.toml is not UTF-8 text"):
-        load(str(tmp_path / "latin.toml"))
+    for name, sentence in (
+        ("none", r"there is no file .*none\.toml"),
+        ("folder", r"folder\.toml cannot be read: "),
+        ("latin", r"latin\.toml is not UTF-8 text"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            printed("plan", tmp_path / f"{name}.toml")
 
 
-def test_versions_by_file_and_a_cache(file, tmp_path, monkeypatch):
+def test_versions_by_file_and_a_cache(file):
     """A table of versions stands in the file; the cache starts where the file or the caller is."""
-    file.write_text(BUSES + '[read]\ncache = "sums"\nversion = { "a.*" = "2", "*" = "1" }\n')
-    run = load(str(file))
-    assert run.read.explicit_fields() == {"cache": "sums", "version": {"a.*": "2", "*": "1"}}
-    monkeypatch.chdir(tmp_path.parent)
-    run = load(str(file), {("read", "cache"): "other", ("read", "version"): "3"})
-    assert run.read.explicit_fields() == {"cache": "../other", "version": "3"}
+    stated = '[read]\ncache = "sums"\nprivacy_unit = "user"\n'
+    file.write_text(BUSES + stated + 'version = { "a.*" = "2", "*" = "1" }\n')
+    unit = {"privacy_unit": "user"}
+    assert drafted(file)["read"] == unit | {"cache": "sums", "version": {"a.*": "2", "*": "1"}}
+    run = drafted("data/buses.toml", "--set=read.cache=other", "--set=read.version=3")
+    assert run["read"] == unit | {"cache": "../other", "version": "3"}
     for wrong in ("1", '{ "a" = 1 }', '{ "a" = "" }'):
-        file.write_text(BUSES + f"[read]\nversion = {wrong}\n")
-        with pytest.raises(InputError, match=r"^buses.toml: \[read\] version must be text"):
-            load(str(file))
+        file.write_text(f"{BUSES}[read]\nversion = {wrong}\n")
+        with pytest.raises(InputError, match=r"buses.toml: \[read\] version must be text"):
+            printed("plan", file)

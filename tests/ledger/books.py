@@ -5,13 +5,13 @@ import hashlib
 import json
 import os
 import pwd
-import re
 import secrets
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import numpy as np
@@ -23,8 +23,6 @@ PICO = 10**12
 """Parts of which a loss is a whole number: so many make epsilon 1."""
 GENESIS = "0" * 64
 """The hash before the first event."""
-HASHED = ("entry", "account", "dataset", "request", "kind", "at", "body")
-"""Columns of an event that its hash covers as they are; the losses of units by their digest."""
 
 
 @dataclass
@@ -39,27 +37,6 @@ class Place:
         return hv.Ledger(self.url, dataset=dataset, budget=budget, key=self.key, **options)
 
 
-@dataclass(frozen=True, repr=False)
-class UnitLosses:
-    """Losses of units as a ledger takes them, made from the description of its hashes alone."""
-
-    hashes: list
-    pico_epsilons: np.ndarray
-    period: np.ndarray
-    periods: tuple
-    limit: Fraction | None = None
-
-    @property
-    def largest(self):
-        """Return the largest loss, in parts."""
-        return int(self.pico_epsilons.max(initial=0))
-
-    def to_bytes(self):
-        """Return hashes, losses and numbers of periods, one after the other."""
-        numbers = self.pico_epsilons.astype("<i8").tobytes() + self.period.astype("<i4").tobytes()
-        return b"".join(self.hashes) + numbers
-
-
 def unit_hash(key, name, period=""):
     """Return the hash of a unit under the holder's key, spelled out."""
     text = name.encode() + b"\x1f" + period.encode()
@@ -67,16 +44,23 @@ def unit_hash(key, name, period=""):
 
 
 def losses(book, parts, periods=None, limit=None):
-    """Return losses of units by name: {"a": "0.5"} in epsilon, rounded up as losses are."""
+    """Return losses of units by name: {"a": "0.5"} in epsilon, rounded up as losses are.
+
+    They are as a ledger takes them, made from the description of its hashes alone.
+    """
     labels = [""] * len(parts) if periods is None else periods
     names = tuple(sorted(set(labels))) or ("",)
-    rows = sorted(
+    made = sorted(
         (unit_hash(book.key, name, label), -(-Fraction(loss) * PICO // 1), names.index(label))
         for (name, loss), label in zip(parts.items(), labels, strict=True)
     )
-    hashes, whole, period = zip(*rows, strict=True) if rows else ((), (), ())
-    numbers = (np.array(column, dtype=np.int64) for column in (whole, period))
-    return UnitLosses(list(hashes), *numbers, names, limit)
+    hashes, whole, period = ([row[k] for row in made] for k in range(3))
+    blob = np.array(whole, dtype="<i8").tobytes() + np.array(period, dtype="<i4").tobytes()
+    return SimpleNamespace(
+        hashes=hashes, pico_epsilons=np.array(whole, dtype=np.int64), period=np.array(period),
+        periods=names, limit=limit, largest=max(whole, default=0),
+        to_bytes=lambda: b"".join(hashes) + blob,
+    )  # fmt: skip
 
 
 def spend(book, request, parts, *, privacy_unit="user", periods=None, **options):
@@ -98,13 +82,15 @@ def draw(book, request, numbers=(1,), stage="cells"):
 
 
 def publish(book, request, parts, numbers=(1,), **options):
-    """Take a request through all steps and return the numbers that are shown."""
-    with book.drawing():
-        booking = spend(book, request, parts, **options)
-        if not booking.complete:
-            if not booking.stages:
-                draw(book, request, numbers)
-            book.complete(request)
+    """Ask for a release as `hv.release` does, and return the numbers that are shown."""
+    known = book.find(request)
+    if known is None or not known.complete:
+        with book.drawing():
+            booking = spend(book, request, parts, **options)
+            if not booking.complete:
+                if not booking.stages:
+                    draw(book, request, numbers)
+                book.complete(request)
     book.commit(request)
     return book.find(request).published
 
@@ -116,33 +102,29 @@ def database(book):
     return sa.create_engine(sa.make_url(book.address).set(drivername="postgresql+psycopg"))
 
 
-def rows(book, sql, **values):
-    """Return the rows of a query."""
+def execute(book, sql, **values):
+    """Run a statement behind the ledger's back, and return its rows if it has some."""
     engine = database(book)
-    with engine.connect() as connection:
-        found = connection.execute(sa.text(sql), values).all()
+    with engine.begin() as connection:
+        found = connection.execute(sa.text(sql), values)
+        rows = found.mappings().all() if found.returns_rows else []
     engine.dispose()
-    return found
+    return rows
 
 
 def tables(book, names=("hexveil_balances",)):
     """Return all rows of tables, in an order of their own."""
-    return {name: sorted(map(tuple, rows(book, f"SELECT * FROM {name}"))) for name in names}
-
-
-def damage(book, sql, **values):
-    """Change the ledger behind its back."""
-    engine = database(book)
-    with engine.begin() as connection:
-        connection.execute(sa.text(sql), values)
-    engine.dispose()
+    return {
+        name: sorted(tuple(row.values()) for row in execute(book, f"SELECT * FROM {name}"))
+        for name in names
+    }
 
 
 def link(previous, row):
     """Return the hash of an event after the hash of the event before, spelled out."""
-    units = row["units"]
-    said = {name: row[name] for name in HASHED}
-    said["units"] = None if units is None else hashlib.sha256(units).hexdigest()
+    said = {name: text for name, text in row.items() if name != "chain"}
+    if row["units"] is not None:  # of the losses of units its digest
+        said["units"] = hashlib.sha256(row["units"]).hexdigest()
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
 
@@ -151,31 +133,29 @@ def rewrite(book, entry, **columns):
     """Change an event and write the chain again over what stands there, as who knows its rule."""
     stated = ", ".join(f"{name} = :{name}" for name in columns)
     if columns:
-        damage(book, f"UPDATE hexveil_events SET {stated} WHERE entry = :row", row=entry, **columns)
+        execute(
+            book, f"UPDATE hexveil_events SET {stated} WHERE entry = :row", row=entry, **columns
+        )
     last = GENESIS
-    for row in rows(book, "SELECT * FROM hexveil_events ORDER BY entry"):
-        last = link(last, row._mapping)
-        if last != row.chain:
+    for row in execute(book, "SELECT * FROM hexveil_events ORDER BY entry"):
+        last = link(last, row)
+        if last != row["chain"]:
             change = "UPDATE hexveil_events SET chain = :chain WHERE entry = :row"
-            damage(book, change, chain=last, row=row.entry)
+            execute(book, change, chain=last, row=row["entry"])
 
 
-def body_of(book, entry):
-    """Return the body of an event."""
-    ((text,),) = rows(book, "SELECT body FROM hexveil_events WHERE entry = :row", row=entry)
-    return json.loads(text)
-
-
-def json_text(body):
-    """Return a body as the ledger writes one."""
-    return json.dumps(body, sort_keys=True, separators=(",", ":"))
+def change_body(book, entry, changes, **columns):
+    """Change the body of an event, and other columns of it."""
+    (row,) = execute(book, "SELECT body FROM hexveil_events WHERE entry = :row", row=entry)
+    body = json.dumps(json.loads(row["body"]) | changes, sort_keys=True, separators=(",", ":"))
+    rewrite(book, entry, body=body, **columns)
 
 
 def set_clock(book, moment):
     """Let the ledger's time go on: it is never before that of the last event."""
     book.set_budget(book.budget)
-    ((last,),) = rows(book, "SELECT max(entry) FROM hexveil_events")
-    rewrite(book, last, at=moment)
+    (row,) = execute(book, "SELECT max(entry) AS last FROM hexveil_events")
+    rewrite(book, row["last"], at=moment)
 
 
 @contextlib.contextmanager
@@ -196,28 +176,16 @@ def at_commit(look):
         yield seen
 
 
-@contextlib.contextmanager
-def hurried_server():
-    """Let a server wait for a thirtieth of the time that it is told."""
-
-    def hurry(_connection, _cursor, statement, parameters, _context, _many):
-        told = re.fullmatch(r"SET LOCAL (\w*timeout) = (\d+)", statement)
-        return f"SET LOCAL {told[1]} = {int(told[2]) // 30}" if told else statement, parameters
-
-    with listening("before_cursor_execute", hurry, retval=True):
-        yield
-
-
 class Server:
     """A PostgreSQL server of one's own, in a folder that is removed at the end."""
 
     def __init__(self, programs):
-        self._programs, self._folder = programs, tempfile.mkdtemp(prefix="hexveil-pg-")
+        self._programs, self.folder = programs, tempfile.mkdtemp(prefix="hexveil-pg-")
         # PostgreSQL refuses to run as root.
         self._other = {"user": "nobody"} if os.geteuid() == 0 else {}
         if self._other:
-            os.chown(self._folder, pwd.getpwnam("nobody").pw_uid, -1)
-        self.address = f"postgresql://me@/postgres?host={quote(self._folder, safe='')}"
+            os.chown(self.folder, pwd.getpwnam("nobody").pw_uid, -1)
+        self.address = f"postgresql://me@/postgres?host={quote(self.folder, safe='')}"
 
     def __enter__(self):
         self._run("initdb", "-U", "me", "-A", "trust", "--no-sync", "-E", "UTF8")
@@ -227,12 +195,12 @@ class Server:
     def __exit__(self, *_):
         # A test may have ended it.
         self._run("pg_ctl", "-w", "-m", "immediate", "stop", check=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self):
         """Start it, and wait until it answers."""
-        options = f"-c listen_addresses= -c fsync=off -k {self._folder}"
-        self._run("pg_ctl", "-w", "-l", f"{self._folder}/log", "-o", options, "start")
+        options = f"-c listen_addresses= -c fsync=off -k {self.folder}"
+        self._run("pg_ctl", "-w", "-l", f"{self.folder}/log", "-o", options, "start")
 
     def stop(self):
         """Stop it at once, as if the machine had gone."""
@@ -240,8 +208,8 @@ class Server:
 
     def _run(self, name, *arguments, check=True):
         subprocess.run(
-            [self._programs / name, "-D", f"{self._folder}/data", *arguments],
-            capture_output=True, check=check, cwd=self._folder,
+            [self._programs / name, "-D", f"{self.folder}/data", *arguments],
+            capture_output=True, check=check, cwd=self.folder,
             env={"LC_ALL": "C.UTF-8", "PATH": os.defpath}, **self._other,
         )  # fmt: skip
 

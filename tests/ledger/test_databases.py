@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import hexveil as hv
-from ledger.books import Place, at_commit, damage, hurried_server, place_of, schema, spend
+from ledger.books import Place, at_commit, execute, listening, place_of, schema, spend
 
 THIRD = Fraction(1, 4)
 
@@ -35,23 +35,20 @@ def test_any_file_name_is_one(tmp_path, name):
     assert open_ledger(str(tmp_path / name)).spent == THIRD
 
 
-def modes_of(folder):
-    """Return the rights of each file."""
-    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
-
-
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
 def test_a_new_ledger_is_its_owners_alone(tmp_path, mask):
     """The file, SQLite's own beside it and the key have mode 0600, whatever the umask."""
     before = os.umask(mask)
     try:
         ledger = open_ledger(tmp_path / "ledger.sqlite")
-        with at_commit(lambda _: modes_of(tmp_path)) as seen:
+        with at_commit(
+            lambda _: {path.name: path.stat().st_mode for path in tmp_path.iterdir()}
+        ) as seen:
             book(ledger)
     finally:
         os.umask(before)
     names = {f"ledger.sqlite{end}" for end in ("", "-wal", "-shm", ".key")}
-    assert seen == [dict.fromkeys(names, 0o600)]
+    assert seen == [dict.fromkeys(names, stat.S_IFREG | 0o600)]
 
 
 def test_a_relative_ledger_stays_where_it_was(tmp_path, monkeypatch):
@@ -112,14 +109,15 @@ def test_another_programs_database_gets_no_table_of_ours(tmp_path, table, said):
     connection.close()
 
 
-def spoil(path):
-    """Write something else into the file."""
-    path.write_text("not a database" * 100)
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [(spoil, "cannot be used .file is not a database."), (Path.unlink, "is gone")],
+    [
+        (
+            lambda path: path.write_text("no database" * 99),
+            "cannot be used .file is not a database.",
+        ),
+        (Path.unlink, "is gone"),
+    ],
 )
 def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, change, reason):
     """A ledger whose file is overwritten or removed spends nothing and says so."""
@@ -129,7 +127,7 @@ def test_a_file_changed_behind_an_open_ledger_is_a_storage_error(tmp_path, chang
     change(path)
     with pytest.raises(hv.StorageError, match=f"ledger.sqlite {reason}; nothing was"):
         book(ledger, "b")
-    assert path.exists() == (change is spoil)
+    assert path.exists() == (change is not Path.unlink)
 
 
 def test_a_locked_file_is_a_storage_error(tmp_path, monkeypatch):
@@ -156,8 +154,8 @@ def test_every_commit_reaches_the_disk(tmp_path):
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
         other.close()
-        pragmas = "PRAGMA synchronous", "PRAGMA journal_mode"
-        return [connection.exec_driver_sql(one).scalar() for one in pragmas]
+        names = "synchronous", "journal_mode"
+        return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
 
     with at_commit(look) as seen:
         book(ledger)
@@ -185,7 +183,7 @@ def test_a_transaction_on_a_server_holds_the_lock(postgres, tmp_path):
     """A second writer waits, and its wait ends in one sentence; other tables may be there."""
     place = place_of("server", tmp_path, postgres)
     ledger = place.open()
-    damage(ledger, "CREATE TABLE photos (name text)")
+    execute(ledger, "CREATE TABLE photos (name text)")
     waiting = []
 
     def look(connection):
@@ -194,7 +192,10 @@ def test_a_transaction_on_a_server_holds_the_lock(postgres, tmp_path):
             with pytest.raises(hv.StorageError, match="lock timeout"):
                 book(ledger, "b")
 
-    with at_commit(look), hurried_server():
+    def hurry(_connection, _cursor, statement, parameters, *_):
+        return statement.replace("lock_timeout = 30000", "lock_timeout = 1000"), parameters
+
+    with at_commit(look), listening("before_cursor_execute", hurry, retval=True):
         book(ledger)
     assert [one.request for one in place.open().entries()] == ["a"]
 

@@ -5,6 +5,7 @@ import resource
 import shutil
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ RESULTS = {
     "zero": np.zeros(MANY, dtype=np.int64),
     "any": np.random.default_rng(3).integers(-(2**63), 2**63 - 1, MANY, dtype=np.int64),
 }
+NO_SPACE = OSError(28, "No space left on device")
 STATES = ("refused", "lost", "stored")
 
 
@@ -96,7 +98,7 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     """The booking stands, nothing was drawn; with room the stage begins."""
     book = book_of(booked)
     with monkeypatch.context() as full:
-        full.setattr(tempfile, "TemporaryFile", _full)
+        full.setattr(tempfile, "TemporaryFile", Mock(side_effect=NO_SPACE))
         with pytest.raises(
             hv.StorageError, match=r"no space for the result of a draw \(No space left"
         ):
@@ -104,7 +106,3 @@ def test_what_has_no_room_is_said_and_costs_nothing_more(booked, monkeypatch):
     assert book.find("r").state == "reserved"
     draw(book, "r", (1, 2))
     assert book.find("r").state == "measured"
-
-
-def _full(**_):
-    raise OSError(28, "No space left on device")

@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 
 import hypothesis.strategies as st
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 
@@ -22,11 +21,6 @@ def reserve(book, number, loss, ids="a", rest=0):
     return spend(book, f"request {number}", parts, limit=loss)
 
 
-def open_book(budget, **options):
-    """Return a new ledger in memory."""
-    return Place("memory://").open(budget=budget, **options)
-
-
 @pytest.mark.slow
 @examples(200)
 @given(st.lists(FRACTIONS, min_size=1, max_size=8), st.integers(-1, 1))
@@ -37,7 +31,7 @@ def open_book(budget, **options):
 def test_fractions_fit_exactly_when_their_sum_does(losses, below):
     """The last one is booked if and only if the exact sum is within the budget."""
     budget = sum(losses) + below * Fraction(1, 10**15)
-    book = open_book(budget)
+    book = Place("memory://").open(budget=budget)
     for number, loss in enumerate(losses[:-1]):
         reserve(book, number, loss)
     if below < 0:
@@ -51,7 +45,7 @@ def test_fractions_fit_exactly_when_their_sum_does(losses, below):
 
 def test_losses_that_are_no_fractions_still_round_up():
     """Of a unit below the exact bound the rounded loss counts, and no rest is given away."""
-    book = open_book(1)
+    book = Place("memory://").open(budget=1)
     for number in range(3):
         reserve(book, number, Fraction(1, 3), "ab", 1 / 3 - 1e-6)
     assert 0 <= book.spent - 1 < 3 * PART
@@ -65,26 +59,10 @@ def test_losses_that_are_no_fractions_still_round_up():
 
 def test_one_unit_beyond_the_budget_is_enough():
     """A booking that fits one unit exactly is refused if another has less left."""
-    book, third = open_book(1), Fraction(1, 3)
+    book, third = Place("memory://").open(budget=1), Fraction(1, 3)
     for number in range(2):
         reserve(book, number, third)
     reserve(book, 2, 2 * third + 5 * PART, "b")
     with pytest.raises(hv.BudgetError):
         reserve(book, 3, third, "ab", math.nextafter(1 / 3, 1.0))
     reserve(book, 4, third)
-
-
-def test_three_releases_of_a_third_fit_a_budget_of_one(tmp_path):
-    """Also with the losses of a plan, which are a little below; nothing is left then."""
-    rows = [{"bus": f"b{k % 9}", "speed": k} for k in range(36)]
-    data = hv.read(pa.Table.from_pylist(rows), cells=hv.OneCell(), user="bus", value="speed",
-                   bounds=(0, 60), select=hv.Select(min_users=1))  # fmt: skip
-    book = hv.Ledger(tmp_path / "l.sqlite", dataset="buses", budget=1)
-    for edition in "123":
-        options = {"epsilon": Fraction(1, 3), "method": "per-cell", "advise": False}
-        plan = hv.plan(data, edition=edition, **options)
-        hv.release(data, plan, ledger=book, accept_noise=True)
-    assert 1 < book.spent <= 1 + 2 * PART
-    assert (book.remaining, book.verify().problems) == (0, ())
-    with pytest.raises(hv.BudgetError):
-        hv.release(data, hv.plan(data, edition="4", **options), ledger=book, accept_noise=True)

@@ -31,13 +31,9 @@ NEXT = {
 }
 """What can happen to a request, by what happened last."""
 DONE = {
-    "marked": (),
-    "measured": (),
-    "stored": ("stored", "committed"),
-    "committed": ("committed",),
-    "abandoned": ("abandoned",),
-    "returned": (),
-}
+    "stored": ("stored", "committed"), "committed": ("committed",), "abandoned": ("abandoned",),
+}  # fmt: skip
+"""States in which a step has been taken, and may be asked for again."""
 START = datetime(2100, 11, 20, tzinfo=UTC)
 """Later than the machine's clock, so that the ledger's own time goes on as the test says."""
 
@@ -86,16 +82,14 @@ class Machine(RuleBasedStateMachine):
         """Book it if all its units can pay, answer if it is known, refuse otherwise."""
         book, state = self.books[request[0]], self.state.get(request, "")
         call = {"privacy_unit": "user", "facts": {}, "plan": b"plan"}
-        if state == "abandoned":
-            with pytest.raises(hv.InputError, match="was abandoned"):
-                book.reserve(request[1], losses(book, units), **call)
-            return
-        if state in ("reserved", "measured") and not self.covers(request, units):
-            with pytest.raises(hv.InputError, match="for other vehicles"):
-                book.reserve(request[1], losses(book, units), **call)
-            return
-        if state == "marked" and self.lost[request]:
-            with pytest.raises(hv.InputError, match="lost each time"):
+        refusals = {
+            "was abandoned": state == "abandoned",
+            "for other vehicles": state in ("reserved", "measured")
+            and not self.covers(request, units),
+            "lost each time": state == "marked" and self.lost[request],
+        }
+        for said in filter(refusals.get, refusals):
+            with pytest.raises(hv.InputError, match=said):
                 book.reserve(request[1], losses(book, units), **call)
             return
         if state not in ("", "returned", "marked"):
@@ -154,7 +148,7 @@ class Machine(RuleBasedStateMachine):
                 stages[f"stage {len(stages)}"] = (number,)
             if step == "returned":
                 self.pay(*self.booked[request], -1)
-        elif state in DONE[step]:
+        elif state in DONE.get(step, ()):
             does(request[1])
         else:
             said = "the release is|another process went on"

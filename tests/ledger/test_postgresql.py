@@ -31,7 +31,7 @@ class Stopped:
     """A server whose processes all stand still."""
 
     def __init__(self, server):
-        main = int(Path(server._folder, "data", "postmaster.pid").read_text().split()[0])
+        main = int(Path(server.folder, "data", "postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
         self.processes = [main, *map(int, children)]
 

@@ -1,70 +1,67 @@
 """Hashes and losses of units, and the key: nothing told, nothing rounded down."""
 
+import contextlib
 import os
 import pickle
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
-from ledger.books import PICO, Place, rows, tables, unit_hash
+from ledger.books import PICO, Place, execute, tables, unit_hash
 
 IDS = ("7", "71", "bus 7", "é", "e\u0301", "x" * 300, "1\x1f2")
 DAYS = ("2026-11-16", "2026-11-17")
-COLUMNS = {"user": "bus", "value": "speed", "time": "time", "bounds": (0, 60), "repeats": "keep",
-           "select": hv.Select(min_users=1), "timezone": "UTC"}  # fmt: skip
 
 
-def feed(ids=IDS, order=1):
-    """Return records of some vehicles on two days: of the first one record a day, then more."""
-    made = [
-        {"bus": bus, "speed": 10.0 + k, "road": "A", "time": f"{day}T10:00:{k:02d}Z"}
-        for number, bus in enumerate(ids)
+def read(order=1, **options):
+    """Read records of some vehicles on two days: of the first one record a day, then more."""
+    rows = [
+        {"bus": bus, "speed": 10.0 + k, "time": f"{day}T10:00:{k:02d}Z"}
+        for number, bus in enumerate(IDS)
         for day in DAYS
         for k in range(number + 1)
     ]
-    return pa.Table.from_pylist(made[::order])
-
-
-def read(records, **options):
-    """Read records into one cell of a road."""
-    return hv.read(records, cells=hv.Labels("road"), **COLUMNS | options)
-
-
-def booked(book, request):
-    """Return hashes and losses of the units of a reservation, as its event has them."""
-    ((blob,),) = rows(book, "SELECT units FROM hexveil_events WHERE request = :name "
-                            "AND kind = 'reserved'", name=request)  # fmt: skip
-    size = len(blob) // 28
-    hashes = [blob[k : k + 16] for k in range(0, 16 * size, 16)]
-    parts = [int.from_bytes(blob[k : k + 8], "little") for k in range(16 * size, 24 * size, 8)]
-    return dict(zip(hashes, parts, strict=True))
+    return hv.read(
+        pa.Table.from_pylist(rows[::order]), user="bus", value="speed", time="time",
+        bounds=(0, 60), cells=hv.OneCell(), select=hv.Select(min_users=1), timezone="UTC",
+        **options,
+    )  # fmt: skip
 
 
 def released(place, data, epsilon="0.7"):
-    """Release the mean of records, and return the ledger and what is booked of each unit."""
+    """Release the mean of records, and return ledger, plan and what its event says of units."""
     book, plan = place.open(budget=10**9), hv.plan(data, epsilon=epsilon, advise=False)
     hv.release(data, plan, ledger=book, accept_noise=True)
-    return book, plan, booked(book, book.entries()[0].request)
+    (row,) = execute(book, "SELECT units FROM hexveil_events WHERE kind = 'reserved'")
+    blob = row["units"]
+    size = len(blob) // 28
+    hashes = [blob[k : k + 16] for k in range(0, 16 * size, 16)]
+    return (
+        book,
+        plan,
+        dict(zip(hashes, np.frombuffer(blob, "<i8", size, 16 * size).tolist(), strict=True)),
+    )
 
 
 def test_hashes_are_keyed_distinct_and_sorted(plain, tmp_path):
     """Each id has one hash of 16 bytes under a key; the order of the records does not show."""
-    book, _, units = released(plain, read(feed()))
+    book, _, units = released(plain, read())
     assert list(units) == sorted(unit_hash(book.key, name) for name in IDS)
     assert {row[2] for row in tables(book)["hexveil_balances"]} == set(units)
     again = Place(f"{tmp_path}/again.sqlite", str(book.key_file))
-    assert released(again, read(feed(order=-1)))[2] == units
-    other, _, others = released(Place(f"{tmp_path}/other.sqlite"), read(feed()))
+    assert released(again, read(order=-1))[2] == units
+    other, _, others = released(Place(f"{tmp_path}/other.sqlite"), read())
     assert list(others) == sorted(unit_hash(other.key, name) for name in IDS)
     assert units.keys().isdisjoint(others)
 
 
 def test_a_user_day_is_its_user_and_its_day(plain):
     """A separator ends the id; the day of a unit stands beside its balance."""
-    book, _, units = released(plain, read(feed(), privacy_unit="user-day"))
+    book, _, units = released(plain, read(privacy_unit="user-day"))
     days = {unit_hash(book.key, name, day): day for name in IDS for day in DAYS}
     assert list(units) == sorted(days)
     assert {row[2]: row[3] for row in tables(book)["hexveil_balances"]} == days
@@ -73,7 +70,7 @@ def test_a_user_day_is_its_user_and_its_day(plain):
 @pytest.mark.parametrize("epsilon", ["0.7", "1", "7/3", "29", "1000000/7"])
 def test_each_unit_keeps_its_own_loss(plain, epsilon):
     """It is rounded up against exact fractions, by at most two parts or ulps, and capped."""
-    data = read(feed())
+    data = read()
     book, plan, units = released(plain, data, Fraction(epsilon))
     top = -(-Fraction(epsilon) * PICO // 1)
     exact = dict(zip(data.units.ids(), plan.losses(), strict=True))
@@ -86,11 +83,23 @@ def test_each_unit_keeps_its_own_loss(plain, epsilon):
 
 def test_a_loss_that_no_book_counts_is_refused(plain):
     """What would leave 64 bits is refused rather than wrapped around to a refund."""
-    data = read(feed())
+    data = read()
     with pytest.raises(hv.InputError, match="no ledger takes a loss above epsilon 4611686"):
         released(plain, data, 10**7)
     most = Fraction(2**62, PICO)
     assert 2**61 < max(released(plain, data, most)[2].values()) <= 2**62
+
+
+def test_three_releases_of_a_third_fit_a_budget_of_one(plain):
+    """Their losses are booked rounded up; a fourth has nothing left."""
+    data, book = read(), plain.open()
+    options = {"epsilon": Fraction(1, 3), "method": "per-cell", "advise": False}
+    for edition in "1234":
+        plan = hv.plan(data, edition=edition, **options)
+        with pytest.raises(hv.BudgetError) if edition == "4" else contextlib.nullcontext():
+            hv.release(data, plan, ledger=book, accept_noise=True)
+    assert 1 < book.spent <= 1 + Fraction(2, PICO)
+    assert (book.remaining, book.verify().problems) == (0, ())
 
 
 # ---- the key ----
@@ -104,8 +113,7 @@ def open_with(key, folder):
 @pytest.fixture
 def key_file(tmp_path):
     """Return the file of a key that a ledger made."""
-    (tmp_path / "the key").mkdir()
-    made = hv.Ledger(tmp_path / "the key" / "l", dataset="buses", budget=1).key_file
+    made = hv.Ledger(tmp_path / "l.sqlite", dataset="buses", budget=1).key_file
     return made.rename(tmp_path / "a key")
 
 

@@ -56,12 +56,9 @@ def _measured(dataset, plan, where, name):
     return clipped(plan, scale, name).measure(private_sums(dataset))[0]
 
 
-def live_cells(plan, name="mean"):
-    """Return the cells that are noised."""
-    noise = (
-        plan.allocation.noise_scale_records if name == "mean" else plan.allocation.variance_noise
-    )
-    return np.flatnonzero(noise > 0)
+def live_cells(plan):
+    """Return the cells whose mean is noised."""
+    return np.flatnonzero(plan.allocation.noise_scale_records > 0)
 
 
 def means(noisy, plan, scale):

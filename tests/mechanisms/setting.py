@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 
-import h3
 import numpy as np
 import pyarrow as pa
 
@@ -19,30 +18,12 @@ from hexveil.publishing.manifest import build_manifest
 from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
-SLOT = 1_700_000_000 // 3600 * 3600
-
 
 def labels(n_cells):
     """Return cells named by a route."""
     return CellTable(
         hv.Labels("route"), labels={"route": tuple(f"line/{g}" for g in range(n_cells))}
     )
-
-
-def hexagons(n_cells):
-    """Return hexagons of one place and its neighbours, in one hour of Kolkata."""
-    disk = sorted(h3.grid_disk(h3.latlng_to_cell(21.2, 72.8, 7), 3))[:n_cells]
-    return CellTable(
-        hv.Cells(7, "1h", "Asia/Kolkata"),
-        hexagon=np.array([h3.str_to_int(name) for name in disk], dtype=np.uint64),
-        slot=np.full(n_cells, SLOT, dtype=np.int64),
-    )
-
-
-def units_of(n_units, privacy_unit="user"):
-    """Return buses, each of its own; the days of user-days follow one another."""
-    users = pa.array([f"bus {k}" for k in range(n_units)])
-    return Units(users, None if privacy_unit == "user" else 7 * np.arange(n_units) + 4)
 
 
 def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
@@ -55,20 +36,8 @@ def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **fact
         **facts,
     )
     sums = np.array(np.broadcast_to(totals, occupancy.n_pairs), dtype=np.int64)
-    return Dataset(public, Sums(sums, squares), units_of(occupancy.n_users, public.privacy_unit))
-
-
-def small_city():
-    """Return three hexagons in one hour, two of them with four users and one with a single one."""
-    return dataset_of(
-        np.array([[3, 2, 1], [2, 2, 0], [1, 4, 0], [5, 1, 0]]),
-        [173, 101, 59, 297, 113, 97, 239, 41, 37],
-        cells=hexagons(3),
-        value="speed",
-        value_unit="km/h",
-        rules={"read": 30, "kept": 21},
-        identity={"source": "buses.parquet", "version": "1", "drop_values": "none"},
-    )
+    units = Units(pa.array([f"bus {k}" for k in range(occupancy.n_users)]))
+    return Dataset(public, Sums(sums, squares), units)
 
 
 def plan_of(dataset, kept, noise=2.0, *, lower=None, upper=None, rows=None, **request):

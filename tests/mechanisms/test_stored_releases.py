@@ -14,18 +14,17 @@ from hexveil.mechanisms import noise
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.looks.pooled_means import BINS
 from hexveil.mechanisms.sensitivity_report import Meter
-from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning import saved_plans
 from hexveil.planning.codec import unpack_bytes
 from hexveil.planning.distribution_measures import BinPlan, score_metadata
 from hexveil.planning.optimizers import pair_sums
 from hexveil.publishing.pipeline import sums_of
 from hexveil.publishing.verification.verify import find_problems
-from mechanisms.setting import dataset_of, hexagons
 from model.stores import STORES, distributed_dataset, stored
 from publishing.releases import statements_of
+from publishing.setting import dataset_of, hexagons
 
-SCALE = ValueLattice.of((0, 10), "0.5")
+SCALE = (0, 10, "0.5")
 BOTH = ("mean", "variance")
 RANGE, RANGES = {"clipping_range": "private"}, {"clipping_range": "per-cell"}
 DELTA = {"delta": "0.001"}
@@ -59,7 +58,7 @@ def records(seed=0, users=25, cells=8):
     counts = draw.poisson(draw.pareto(1.2, (users, 1)) + 0.4, (users, cells))
     counts[0] += 1
     counts[counts.sum(axis=1) == 0, 0] = 1
-    values = [draw.integers(0, SCALE.span_quanta + 1, k) for k in counts.T[counts.T > 0]]
+    values = [draw.integers(0, 21, k) for k in counts.T[counts.T > 0]]
     totals, squares = (np.array([(v**power).sum() for v in values]) for power in (1, 2))
     return dataset_of(counts, totals, squares, scale=SCALE, cells=hexagons(cells))
 

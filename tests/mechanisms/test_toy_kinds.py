@@ -27,9 +27,9 @@ from hexveil.publishing.kinds import moment_checks, value_manifest
 from hexveil.publishing.kinds.guarantee import loss_section
 from hexveil.publishing.kinds.value_manifest import occupancy_of
 from hexveil.publishing.verification.verify import find_problems
-from mechanisms.setting import dataset_of, small_city
 from mechanisms.user_average import UserAverage
 from publishing.releases import forge_manifest, problems_after, statements_of
+from publishing.setting import dataset_of, small_city
 
 SOURCE = Path(hv.__file__).parent
 

@@ -21,24 +21,14 @@ from hexveil.mechanisms.looks.user_weights import (
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION
 from hexveil.planning.optimizers import pair_sums
 from mechanisms.listed_weights import ListedWeights
+from strategies import occupancies
 
 PRIOR = UserMeanPrior(0.3, 0.1)
 
 
-@st.composite
-def fleets(draw, most=6):
-    """Return a small occupancy without empty cells."""
-    users, cells = draw(st.integers(1, most)), draw(st.integers(1, 4))
-    rows = draw(
-        st.lists(
-            st.lists(st.integers(0, 9), min_size=cells, max_size=cells),
-            min_size=users, max_size=users,
-        )
-    )  # fmt: skip
-    counts = np.array(rows)
-    counts[0, counts.sum(axis=0) == 0] = 1
-    counts[counts.sum(axis=1) == 0, 0] = 1
-    return Occupancy.from_dense(counts)
+def fleets(most=6):
+    """Return small occupancies without empty cells."""
+    return occupancies(users=most, most=9)
 
 
 def parts(made):

@@ -7,6 +7,9 @@ import itertools
 
 import numpy as np
 
+TINY = ([[3, 1], [2, 2]], [[5, 0], [1, 1], [1, 4]], [[9, 2], [1, 2], [2, 0]], [[1, 6], [4, 2]])
+"""Counts of a few users in two cells."""
+
 
 def factor_grid(n_users, points):
     """Return every vector of factors on a grid that includes both ends."""

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 import hexveil as hv
 from examples import examples
 from hexveil_research.papers.comp_setting import comp_setting
+from planning.plan_grid import TINY
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
-TINY = ([[3, 1], [2, 2]], [[5, 0], [1, 1], [1, 4]], [[9, 2], [1, 2], [2, 0]], [[1, 6], [4, 2]])
 WORST = {"mean": 0.5, "variance": 0.125}
 
 

@@ -8,17 +8,12 @@ import hexveil as hv
 from examples import examples
 from hexveil import theory
 from planning import plan_grid
+from planning.plan_grid import TINY
 from strategies import occupancies
 
 BOTH = ("mean", "variance")
 CLOSE = 3e-3
 """The width at which a search ends (2e-3), and what its last steps leave undecided."""
-TINY = (
-    [[3, 1], [2, 2]],
-    [[5, 0], [1, 1], [1, 4]],
-    [[9, 2], [1, 2], [2, 0]],
-    [[1, 6], [4, 2]],
-)
 
 
 def planned(dense, **options):

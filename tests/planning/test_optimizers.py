@@ -37,7 +37,7 @@ from hexveil.planning.optimizers.user_factors import (
     minimize_loss,
 )
 from hexveil_research.papers.comp_setting import comp_setting
-from planning.plan_grid import losses, shares
+from planning.plan_grid import TINY, losses, shares
 from strategies import occupancies
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -146,9 +146,6 @@ def test_a_proof_needs_no_slack():
 
 
 # ---- least average error, and its bound ----
-
-
-TINY = ([[3, 1], [2, 2]], [[5, 0], [1, 1], [1, 4]], [[9, 2], [1, 2], [2, 0]], [[1, 6], [4, 2]])
 
 
 @pytest.mark.parametrize("dense", TINY)

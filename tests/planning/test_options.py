@@ -137,14 +137,6 @@ def test_what_does_not_go_together_is_refused_in_one_sentence(sources, source, a
     assert "{" not in str(caught.value)
 
 
-def test_defaults_go_together(sources):
-    """Neither alone nor under either privacy model is one refused, with each kind of statistics."""
-    for source, statistics in (("means", None), ("shapes", "p50"), ("means", ("mean", "sd"))):
-        assert hv.plan(sources[source], epsilon=1, statistics=statistics, advise=False).epsilon
-    private = {"fleet": 9, "statistics": ("mean", "users"), "weights": {"users": 2}}
-    assert hv.plan(declared(("mean", "users")), epsilon=1, advise=False, **private).epsilon
-
-
 def test_distributions_are_planned_within_target_errors(sources):
     """The least ε of two figures is taken: a little less, and a prediction is above its target."""
     dataset, goals = sources["shapes"], {"p50": 4, "share<30": "5%"}

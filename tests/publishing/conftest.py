@@ -25,10 +25,3 @@ def draws():
     calls = []
     with noise_library.watched(calls):
         yield calls
-
-
-@pytest.fixture
-def seeded_noise():
-    """Let releases draw the same numbers in every run, for tests that compare them with others."""
-    with noise_library.seeded(5):
-        yield

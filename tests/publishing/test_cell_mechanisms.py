@@ -39,12 +39,6 @@ def planned(dataset, mechanism, **options):
     return hv.plan(dataset, mechanism=mechanism, **options)
 
 
-@pytest.fixture
-def book(tmp_path):
-    """Return a ledger with a budget."""
-    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=50)
-
-
 def released(dataset, plan, book):
     """Return the release of a plan, however noisy."""
     return hv.release(dataset, plan, ledger=book, accept_noise=True)

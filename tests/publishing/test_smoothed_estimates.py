@@ -5,16 +5,11 @@ import pytest
 
 import hexveil as hv
 from hexveil import InputError
+from publishing import noise_library
 from publishing.releases import problems_of
 from publishing.setting import dataset_of, hexagons
 
 BOTH = ("raw", "smoothed")
-
-
-@pytest.fixture
-def book(tmp_path):
-    """Return a ledger."""
-    return hv.Ledger(tmp_path / "ledger.sqlite", dataset="buses", budget=100)
 
 
 def fleet(cells=None, n_cells=12, users=60):
@@ -30,13 +25,13 @@ def fleet(cells=None, n_cells=12, users=60):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("seeded_noise")
 @pytest.mark.parametrize("clipping_range", ["bounds", "private"])
 def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clipping_range):
     """The same request with and without it: one booking, the same raw numbers, more columns."""
     dataset = fleet()
     plan = hv.plan(dataset, epsilon=2, clipping_range=clipping_range, advise=False)
-    plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
+    with noise_library.seeded(5):
+        plain = hv.release(dataset, plan, ledger=book, accept_noise=True)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     again = hv.release(dataset, plan, ledger=book, accept_noise=True, estimates=BOTH)
     assert made.replayed
@@ -53,12 +48,6 @@ def test_smoothing_costs_nothing_and_changes_nothing_else(book, tmp_path, clippi
     assert np.ptp(middle) < np.ptp(raw)
     folder = made.write(tmp_path / "map")
     assert problems_of(folder) == ()
-    # What is made of raw numbers has their intervals, which the smoothed table leaves out.
-    sums = [
-        hv.roll_up(one, resolution="all", timeslot="all").table
-        for one in (folder, plain.write(tmp_path / "plain"))
-    ]
-    assert sums[0].equals(sums[1])
     text = " ".join((folder / "README.txt").read_text().split())
     assert "mean_smoothed [" in text or "mean_smoothed:" in text
     assert "no guarantee for one cell" in text

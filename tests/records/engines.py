@@ -29,6 +29,15 @@ def told(dataset):
     }
 
 
+def pairs_of(dataset):
+    """Return the numbers of each pair at hand by its labels, and its id."""
+    cells, ids = list(zip(*dataset.public.cells.labels.values(), strict=True)), dataset.units.ids()
+    pairs, sums = dataset.occupancy, dataset.sums
+    columns = (pairs.cell, pairs.user, pairs.n, sums.total, sums.total_sq)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {(*cells[cell], ids[user].decode()): tuple(rest) for cell, user, *rest in rows}
+
+
 PRIVATE = ("totals", "squares")
 """What of this depends on values."""
 

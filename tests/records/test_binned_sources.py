@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hexveil import Labels, Select, from_sums, read
-from hexveil.records.duckdb import cached_reading, fast_path, session
-from hexveil.records.sql import sums_query
-from records.engines import PANDAS
+from records.duckdb.test_fast_path import copied
+from records.engines import PANDAS, pairs_of
+from records.printed import sums_query
 
 pytestmark = [pytest.mark.filterwarnings(PANDAS)]
 
@@ -67,11 +67,12 @@ def expected(records):
 
 
 def told(dataset):
-    """Return a data set's private numbers, and its public bins."""
-    sums, pairs = dataset.sums, dataset.occupancy.local()
-    arrays = (pairs.cell, pairs.user, pairs.n, sums.total, sums.total_sq)
-    arrays += (sums.bins.pair, sums.bins.bin, sums.bins.count)
-    return [a.tolist() for a in arrays] + [dataset.public.bins.identity(), dataset.units.ids()]
+    """Return a data set's numbers by ward and id, those of bins last; and its public bins."""
+    pairs, bins = {key: [*rest] for key, rest in pairs_of(dataset).items()}, dataset.sums.bins
+    rows = list(pairs.values())
+    for pair, place, count in zip(bins.pair, bins.bin, bins.count, strict=True):
+        rows[pair].append((place, count))
+    return pairs, dataset.public.bins.identity()
 
 
 def units_of(dataset):
@@ -89,48 +90,49 @@ def units_of(dataset):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [1, 3])
-def test_the_engine_and_packing_agree(records, expected, monkeypatch, parts):
-    """Grouped by the engine, or packed and sorted: with and without repeats, a cell left out."""
-    packing, used = fast_path._summed, []
-    monkeypatch.setattr(fast_path, "MIN_RECORDS", 1)
-    if parts > 1:
-        monkeypatch.setattr(session, "SORTABLE_PER_BYTE", 150 / 10**9)
-    monkeypatch.setattr(fast_path, "_summed", lambda *a, **k: used.append(1) or packing(*a, **k))
-    for repeats in ("drop", "keep"):
-        assert told(read(records, **VALUES, repeats=repeats)) == expected["values", repeats]
-    assert units_of(read(records, **PRESENCE)) == expected["presence", "drop"]
-    assert len(used) == 3 if parts == 1 else len(used) > 6
+@pytest.mark.parametrize("way", ["memory", "cache"])
+def test_the_engine_and_packing_agree(records, expected, tmp_path, way):
+    """So many records that they are packed and sorted have the counts of few, by the engine."""
+    times, copies = copied(records, "bus")
+    source, options = copies, {"repeats": "keep"}
+    if way == "cache":
+        source = tmp_path / "r.parquet"
+        pq.write_table(copies, source)
+        options |= {"cache": tmp_path / "cache", "version": "1"}
+    one, edges = expected["values", "keep"]
+    options_of_all = VALUES | {"select": Select(min_users=11 * times)} | options
+    assert told(read(source, **options_of_all)) == (
+        {(ward, f"{k:03d} {i}"): all_ for (ward, i), all_ in one.items() for k in range(times)},
+        edges,
+    )
+    private = units_of(read(source, **PRESENCE, **options))
+    assert private == sorted(units_of(read(records, **PRESENCE, repeats="keep")) * times)
     # Counted by hand in tests/records/test_bins.py; here, that something is left out and dropped.
     assert expected["values", "drop"] != expected["values", "keep"]
-    assert max(expected["values", "keep"][0]) == 2
+    assert {ward for ward, _ in one} == set("xyz")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["sorted", "grouped"])
-def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path, monkeypatch, way):
-    """Days that are added up, by the fast path or by the engine."""
-    monkeypatch.setattr(fast_path, "MIN_RECORDS", 1 if way == "sorted" else 10**9)
+def test_a_cache_keeps_counts_by_bin(days, expected, tmp_path):
+    """Days that are added up; what was kept with other bins, or without, is read again."""
     cached = {"cache": tmp_path / "cache", "version": "1"}
-    scanned, scan = [], cached_reading.CachedReading._scanned
-    monkeypatch.setattr(
-        cached_reading.CachedReading,
-        "_scanned",
-        lambda self, paths, **more: scanned.append(len(paths)) or scan(self, paths, **more),
-    )
+
+    def entries():
+        return len(list((tmp_path / "cache").glob("*.entry")))
+
     for _ in range(2):
         assert told(read(days, **VALUES, **cached)) == expected["values", "drop"]
         assert units_of(read(days, **PRESENCE, **cached)) == expected["presence", "drop"]
     # The second model finds what the first one cached.
-    assert sum(scanned) == DAYS
+    assert entries() == DAYS
     plain = read(days, **(VALUES | cached | {"statistics": ()}))
     assert plain.sums.bins is None
-    assert plain.sums.total.tolist() == expected["values", "drop"][3]
-    # Days were cached with other bins, or without: they are read again.
-    assert sum(scanned) == 2 * DAYS
+    known = expected["values", "drop"][0]
+    assert pairs_of(plain) == {key: tuple(numbers[:3]) for key, numbers in known.items()}
+    assert entries() == 2 * DAYS
     other = read(days, **(VALUES | cached | {"statistics": "share<20"}))
     assert other.sums.bins.count.sum() == other.occupancy.n_records
-    assert sum(scanned) == 3 * DAYS
+    assert entries() == 3 * DAYS
 
 
 @pytest.mark.parametrize("repeats", ["drop", pytest.param("keep", marks=pytest.mark.slow)])

@@ -2,13 +2,11 @@
 
 import math
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from hexveil import InputError, Labels, Select, from_sums, read
-from hexveil.records.feasible_sums import bin_number
 
 ASKED = ("mean", "p50", "share<10", "share>30.5", "histogram")
 COLUMNS = {"user": "bus", "value": "speed", "bounds": (-5, 65), "cells": Labels("ward")}
@@ -89,11 +87,3 @@ def test_mistakes_are_refused_before_reading(tmp_path):
     missing = str(tmp_path / "none.parquet")
     with pytest.raises(InputError, match="the same for all values"):
         read(missing, **COLUMNS, statistics="share<-5")
-
-
-@pytest.mark.parametrize("edges", [(4,), (0, 4), (0, 1, 4), (1, 2, 3, 4)])
-def test_the_expression_finds_each_bin(edges):
-    """Every whole number lies in the bin (a, b] that the edges say, and nothing in none."""
-    expression = bin_number("k", edges)
-    found = duckdb.sql(f"SELECT k, {expression} FROM range(5) t(k)").fetchall()
-    assert found == [(k, next(j for j, edge in enumerate(edges) if k <= edge)) for k in range(5)]

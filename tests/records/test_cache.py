@@ -1,5 +1,6 @@
 """Sums kept per file: the same data set as without, only new files read, and nothing told."""
 
+import contextlib
 import gzip
 import multiprocessing
 import os
@@ -7,6 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,9 +18,8 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil import Cells, InputError, Labels, RecordFormat, Select, StorageError, read
-from hexveil.base import atomic_files
-from hexveil.records.duckdb import cached_reading, fast_path
 from records.test_read import arrow, records, rules
+from records.watched_engine import once, watch
 
 DAY = 86_400
 FIRST = 19_800 * DAY  # 2024-03-18
@@ -97,17 +98,29 @@ def place(tmp_path):
 
 
 @pytest.fixture
-def scans(monkeypatch):
-    """Return the list that gets the names of the files whose records are read."""
-    seen = []
-    scan = cached_reading.CachedReading._scanned
+def made(place):
+    """Return a function: how many entries were made since it was called, and how many there are."""
+    seen = set()
 
-    def counting(self, paths, **more):
-        seen.extend(sorted(Path(path).name for path in paths))
-        return scan(self, paths, **more)
+    def entries():
+        now = {(path.name, path.stat().st_mtime_ns) for path in place.glob("*.entry")}
+        new = len(now - seen)
+        seen.update(now)
+        return new, len(now)
 
-    monkeypatch.setattr(cached_reading.CachedReading, "_scanned", counting)
-    return seen
+    return entries
+
+
+@contextlib.contextmanager
+def unreadable(*paths):
+    """Damage the records in Parquet files, whose size, time and columns stay as they are."""
+    files = [(path, path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
+    for is_damaged in (True, False):
+        for path, whole, changed in files:
+            path.write_bytes(whole[:4] + b"\xff" * 800 + whole[804:] if is_damaged else whole)
+            os.utime(path, ns=(changed, changed))
+        if is_damaged:
+            yield
 
 
 def outcome(source, **more):
@@ -118,11 +131,16 @@ def outcome(source, **more):
         return str(error)
 
 
-def agree(source, folder, times=2, **more):
-    """Check that reading with a cold cache, and then a warm one, is reading without."""
+def agree(source, folder, times=2, unread=(), **more):
+    """Check that reading with a cold cache, and then a warm one, is reading without.
+
+    With the cache some files are not even read; those of a whole folder not twice.
+    """
     plain = outcome(source, **more)
-    for _ in range(times):
-        found = outcome(source, cache=folder, **more)
+    for number in range(times):
+        is_warm = number and isinstance(source, Path)
+        with unreadable(*(source.glob("*.parquet") if is_warm else unread)):
+            found = outcome(source, cache=folder, **more)
         if isinstance(plain, str):
             assert found == plain
         else:
@@ -139,22 +157,15 @@ utc_grids = st.builds(
 )
 
 
-SORTED, GROUPED = 1, 10**9
-"""Records from which the pairs of a file are found by sorting: of every file, of none."""
-
-
 @pytest.mark.slow
 @examples(12, phases=[Phase.explicit, Phase.generate])
-@given(
-    st.lists(records, min_size=1, max_size=3), utc_grids, rules, st.sampled_from([SORTED, GROUPED])
-)
+@given(st.lists(records, min_size=1, max_size=3), utc_grids, rules)
 @example(
     [[(1.0, "x", FIRST * 10**6, 52.1, 21.0)], [(0.0, "x", FIRST * 10**6, 52.1, 21.0)]],
     Cells(4, "1h", "UTC"),
     {"repeats": "drop", "min_users": 1, "bounds": (0, 90), "quantum": "0.5"},
-    SORTED,
 )
-def test_cached_sums_are_those_of_reading_at_once(files, grid, rule, fewest):
+def test_cached_sums_are_those_of_reading_at_once(files, grid, rule):
     """Any records in any files: facts, ids, sums, squares and refusals do not change."""
     chosen = ("hours", "dates", "box", "min_users", "top", "drop_values")
     arguments = {
@@ -172,9 +183,7 @@ def test_cached_sums_are_those_of_reading_at_once(files, grid, rule, fewest):
         source.mkdir()
         for number, rows in enumerate(files):
             pq.write_table(arrow(rows), source / f"{number}.parquet")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fast_path, "MIN_RECORDS", fewest)
-            agree(source, Path(name) / "cache", **arguments)
+        agree(str(source), Path(name) / "cache", **arguments)
 
 
 def write_csv(table, path):
@@ -201,7 +210,7 @@ def test_text_with_bad_lines_agrees(tmp_path, place, suffix, repeats):
 
 
 @pytest.mark.slow
-def test_dates_agree_wherever_a_file_lies(days, place, scans):
+def test_dates_agree_wherever_a_file_lies(days, place, made):
     """Files within, without and across the dates give what reading all with these dates gives."""
     spans = [
         ("2024-03-19", "2024-03-19"),
@@ -213,35 +222,32 @@ def test_dates_agree_wherever_a_file_lies(days, place, scans):
         for dates in some:
             select = Select(min_users=1, dates=dates, hours="1-20", box=(21.0, 52.1, 21.05, 52.3))
             agree(days, place, 1, select=select, cells=Cells(7, "1h", zone))
-    assert scans.count("day1.parquet") == 2  # as a whole for UTC, and cut for Kolkata
+    # Three wholes for UTC; for Kolkata one that is outside, and three that dates cut.
+    assert made() == (7, 7)
 
 
 @pytest.mark.slow
-def test_a_new_day_costs_a_day(days, place, scans):
+def test_a_new_day_costs_a_day(days, place, made):
     """Only the file that came is read, and the second time none is."""
-    ask(days, cache=place)
-    scans.clear()
-    ask(days, cache=place)
-    assert scans == []
-    pq.write_table(day(3), days / "day3.parquet")
     agree(days, place)
-    assert scans == ["day3.parquet"]
+    assert made() == (3, 3)
+    unread = list(days.iterdir())
+    pq.write_table(day(3), days / "day3.parquet")
+    agree(days, place, unread=unread)
+    assert made() == (1, 4)
 
 
 @pytest.mark.slow
-def test_files_that_meet_are_read_together(days, place, scans):
+def test_files_that_meet_are_read_together(days, place, made):
     """A late record that meets another day makes one entry of both, and repeats stay exact."""
     ask(days, cache=place)
-    scans.clear()
+    assert made() == (3, 3)
     repeated = day(1).slice(0, 1)
     pq.write_table(pa.concat_tables([day(3), repeated]), days / "late.parquet")
-    agree(days, place)
-    assert scans == ["day1.parquet", "day2.parquet", "late.parquet"]
-    assert len(list(place.glob("*.entry"))) == 2
-    scans.clear()
+    agree(days, place, unread=[days / "day0.parquet"])
+    assert made() == (1, 2)
     agree(days, place, repeats="keep")
-    assert len(scans) == 4  # kept repeats need no other file
-    assert len(list(place.glob("*.entry"))) == 6
+    assert made() == (4, 6)  # kept repeats need no other file
 
 
 @pytest.mark.slow
@@ -256,7 +262,7 @@ def test_folders_that_are_columns_agree(tmp_path, place):
 
 
 @pytest.mark.slow
-def test_listed_files_of_other_columns_agree(tmp_path, place, scans):
+def test_listed_files_of_other_columns_agree(tmp_path, place, made):
     """What a column is depends on all files, so files that differ are read together."""
     whole = day(1).set_column(0, "bus", [[float(i % 7) for i in range(60)]])
     pq.write_table(whole, tmp_path / "a.parquet")
@@ -266,7 +272,7 @@ def test_listed_files_of_other_columns_agree(tmp_path, place, scans):
     write_csv(day(3).append_column("more", [[1] * 60]), tmp_path / "d.csv")
     for names in (("a.parquet", "b.parquet"), ("c.csv", "d.csv")):
         agree([tmp_path / name for name in names], place)
-    assert scans == ["a.parquet", "b.parquet", "c.csv", "d.csv"]
+    assert made() == (3, 3)  # of text the columns that are used are the same
 
 
 @pytest.mark.slow
@@ -279,15 +285,18 @@ def test_a_file_that_is_listed_twice_agrees(days, place):
 
 def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
     """The folder has mode 0700 and each file 0600, also while it is written, whatever the umask."""
-    modes = []
-    sums = cached_reading.CacheQuery.write
+    modes, rename = set(), Path.replace
 
-    def looking(self, pairs, path):
-        modes.append(Path(path).stat().st_mode & 0o777)
-        sums(self, pairs, path)
-        modes.append(Path(path).stat().st_mode & 0o777)
+    def look(*_):
+        modes.update(path.stat().st_mode & 0o777 for path in place.glob("*"))
 
-    monkeypatch.setattr(cached_reading.CacheQuery, "write", looking)
+    def renaming(self, target):
+        look()
+        return rename(self, target)
+
+    # Before each query, one of which writes a table, and before each file has its name.
+    watch(monkeypatch, look)
+    monkeypatch.setattr(Path, "replace", renaming)
     before = os.umask(0)
     try:
         ask(days, cache=place)
@@ -295,28 +304,28 @@ def test_the_folder_is_private_from_the_first_byte(days, place, monkeypatch):
         os.umask(before)
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o600}
-    assert set(modes) == {0o600}
+    assert modes == {0o600}
     assert "PRIVATE" in (place / "README.txt").read_text()
     names = "".join(path.name for path in place.iterdir())
     assert "day" not in names
 
 
 @pytest.mark.slow
-def test_a_new_version_is_read_and_the_old_sums_go(days, place, scans):
+def test_a_new_version_is_read_and_the_old_sums_go(days, place, made):
     """Another declared version reads the file again; nothing of the one before is left."""
     ask(days, cache=place)
+    assert made() == (3, 3)
     pq.write_table(day(1, seed=5, rows=90), days / "day1.parquet")
-    scans.clear()
     versions = {"day1.*": "2", "*.parquet": "1"}
     old = {path.name for path in place.glob("*.pairs")}
-    found = ask(days, cache=place, version=versions)
-    assert scans == ["day1.parquet"]
+    with unreadable(days / "day0.parquet", days / "day2.parquet"):
+        found = ask(days, cache=place, version=versions)
+    assert made() == (1, 3)
     assert sums_of(found) == sums_of(ask(days))
     assert found.public.identity["version"] == "day1.*=2; *.parquet=1"
     now = {path.name for path in place.glob("*.pairs")}
     assert len(old & now) == 2
     assert len(now) == 3
-    assert len(list(place.glob("*.entry"))) == 3
 
 
 def test_the_version_that_is_stated_is_that_of_the_files_used(days, place):
@@ -339,17 +348,17 @@ def test_a_file_that_grew_under_its_version_is_refused(days, place):
 
 
 @pytest.mark.slow
-def test_a_file_that_was_touched_is_read_again(days, place, scans):
+def test_a_file_that_was_touched_is_read_again(days, place, made):
     """A time of change that differs is no reason to trust the entry, nor to refuse the file."""
     ask(days, cache=place)
-    scans.clear()
+    assert made() == (3, 3)
     os.utime(days / "day1.parquet", (1, 1))
-    agree(days, place)
-    assert scans == ["day1.parquet"]
+    agree(days, place, unread=[days / "day0.parquet", days / "day2.parquet"])
+    assert made() == (1, 3)
     assert len(list(place.glob("*.pairs"))) == 3
 
 
-def test_a_file_changed_in_place_is_believed(tmp_path, place, scans):
+def test_a_file_changed_in_place_is_believed(tmp_path, place):
     """Another content under the same version, size and time is not noticed."""
     path = tmp_path / "day0.csv"
     write_csv(day(0), path)
@@ -358,20 +367,12 @@ def test_a_file_changed_in_place_is_believed(tmp_path, place, scans):
     path.write_bytes(path.read_bytes().replace(b"canary1", b"canary2"))
     os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
     same(ask(path, cache=place), before)
-    assert scans == ["day0.csv"]
     assert ask(path).occupancy.n_users < before.occupancy.n_users
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatch):
     """What is read of a file that is being written is not kept."""
-    scan = cached_reading.CachedReading._scanned
-
-    def growing(self, paths, **more):
-        found = scan(self, paths, **more)
-        os.utime(paths[0], (1, 1))
-        return found
-
-    monkeypatch.setattr(cached_reading.CachedReading, "_scanned", growing)
+    watch(monkeypatch, lambda _: [os.utime(path) for path in days.iterdir()])
     with pytest.raises(InputError, match="changed while it was read"):
         ask(days, cache=place)
     assert not list(place.glob("*.entry"))
@@ -396,21 +397,20 @@ def test_a_file_that_changes_while_it_is_read_is_refused(days, place, monkeypatc
     ],
     ids=str,
 )
-def test_another_question_has_entries_of_its_own(days, place, other, scans):
+def test_another_question_has_entries_of_its_own(days, place, other, made):
     """Whatever shapes the sums makes other entries; those of both questions stay."""
     ask(days, cache=place)
     same(ask(days, cache=place, **other), ask(days, **other))
-    assert len(scans) == 6
-    assert len(list(place.glob("*.entry"))) == 6
+    assert made() == (6, 6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", [".pairs", ".entry"])
 @pytest.mark.parametrize("how", ["cut", "flipped", "gone", "open", "folder", "json"])
-def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
+def test_a_damaged_entry_is_made_anew(days, place, made, ending, how):
     """Whatever happened to a file of the cache, sums are right and the entry is whole again."""
     plain = ask(days, cache=place)
-    scans.clear()
+    made()
     (hurt,) = sorted(place.glob(f"*{ending}"))[:1]
     content = bytearray(hurt.read_bytes())
     content[len(content) // 2] ^= 1
@@ -429,16 +429,15 @@ def test_a_damaged_entry_is_made_anew(days, place, scans, ending, how):
         with pytest.raises(StorageError, match="the cache folder cannot be written"):
             ask(days, cache=place)
         return
-    same(ask(days, cache=place), plain)
-    assert len(scans) == 1
-    same(ask(days, cache=place), plain)
-    assert len(scans) == 1
-    assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
+    for new in (1, 0):
+        same(ask(days, cache=place), plain)
+        assert made() == (new, 3)
+    assert len(list(place.glob("*.pairs"))) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1])
-def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, scans, monkeypatch, at):
+def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, made, monkeypatch, at):
     """Stopped before the table or the head has its name, the next run reads and sweeps."""
     replace, calls = Path.replace, []
 
@@ -454,10 +453,9 @@ def test_a_crash_before_a_rename_leaves_nothing_that_is_used(days, place, scans,
         patch.setattr(Path, "unlink", lambda *_, **__: None)  # as if killed: nothing is tidied
         with pytest.raises(KeyboardInterrupt):
             ask(days, cache=place)
-    assert not list(place.glob("*.entry"))
-    scans.clear()
+    assert made() == (0, 0)
     agree(days, place)
-    assert len(scans) == 3
+    assert made() == (3, 3)
     assert len(list(place.glob("*.pairs"))) == 3
     assert not list(place.glob(".*"))
 
@@ -470,7 +468,7 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(atomic_files, "fsync", full)
+        patch.setattr(os, "fsync", full)
         ask(days)
         place.mkdir(mode=0o700)
         (place / "README.txt").write_text("there")
@@ -478,24 +476,22 @@ def test_a_full_disk_is_told_and_nothing_is_kept(days, place, monkeypatch):
             ask(days, cache=place)
     assert [path.name for path in place.iterdir()] == ["README.txt"]
 
-    def fails(*_):
-        raise StorageError("the disk for temporary files is full.")
+    def fails():
+        raise duckdb.IOException("No space left on device")
 
-    monkeypatch.setattr(cached_reading.CacheQuery, "write", fails)
+    watch(monkeypatch, once(fails, "FORMAT parquet"))
     with pytest.raises(StorageError, match="temporary files"):
         ask(days, cache=place)
 
 
 def test_an_entry_that_goes_while_it_is_added_up_is_told(days, place, monkeypatch):
     """Another process that clears the folder meanwhile makes no wrong sums."""
-    added_up = cached_reading.CachedReading._added_up
 
-    def cleared(self, *entered):
+    def clear():
         for path in place.glob("*.pairs"):
             path.unlink()
-        return added_up(self, *entered)
 
-    monkeypatch.setattr(cached_reading.CachedReading, "_added_up", cleared)
+    watch(monkeypatch, once(clear, "read_parquet(['" + str(place)))
     with pytest.raises(StorageError, match="changed by somebody else"):
         ask(days, cache=place)
 
@@ -508,9 +504,8 @@ def _fill_at_once(source, folder, barrier):
 
 
 @pytest.mark.slow
-def test_two_processes_fill_one_cache(days, place, scans):
+def test_two_processes_fill_one_cache(days, place, made):
     """Both succeed, and what they leave is whole and there once."""
-    context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
     plain = ask(days)
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
@@ -520,9 +515,10 @@ def test_two_processes_fill_one_cache(days, place, scans):
     for one in work:
         one.join()
     assert [one.exitcode for one in work] == [0, 0]
+    made()
     same(ask(days, cache=place), plain)
-    assert scans == []
-    assert len(list(place.glob("*.entry"))) == len(list(place.glob("*.pairs"))) == 3
+    assert made() == (0, 3)
+    assert len(list(place.glob("*.pairs"))) == 3
 
 
 REFUSED = {

@@ -3,7 +3,7 @@
 The oracle reads a file letter by letter, the slowest and plainest way that there is.
 """
 
-import gzip
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hexveil as hv
+from examples import examples
 from hexveil import InputError, RecordFormat
-from hexveil.records.duckdb.formats.delimited_text import TextFile, TextStream
-from hexveil.records.sources.headers import first_line
+from records.engines import pairs_of
 
 HEADER = b"user,speed,ward\n"
 ENDS = (b"\n", b"\r", b"\r\n", b"\n\r")
@@ -81,53 +81,80 @@ def is_text(field):
     return True
 
 
-def streamed(path, data, max_line=1_000_000):
-    """Return the records of a file as the reader gives them, and its malformed lines."""
-    path.write_bytes(data)
-    file = TextFile(str(path), first_line(str(path)), RecordFormat())
-    stream = TextStream([file], file.header.fields, 64e6)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hexveil.records.sources.text_lines.LONGEST_LINE", max_line)
-        table = pa.RecordBatchReader.from_stream(stream).read_all()
-    columns = [column.to_pylist() for column in table.columns]
-    rows = [tuple(field or "" for field in row) for row in zip(*columns, strict=True)]
-    return sorted(rows), stream.found.malformed[str(path)]
+def check_read(path, data, fillers=0):
+    """Check that a file is read as the oracle reads `data`, and so many lines of `FILLER`."""
+    rows, malformed = oracle(data)
+    rows += [("f", "3", "w" * 1_000)] * fillers
+    valued = [row for row in rows if re.fullmatch(r" *\d+ *", row[1])]
+    named = [row for row in valued if row[0]]
+    pairs = {}
+    for user, speed, ward in named:
+        if ward:
+            k, (n, *sums) = 1000 * min(int(speed), 40), pairs.get((ward, user), (0, 0, 0))
+            pairs[ward, user] = n + 1, sums[0] + k, sums[1] + k * k
+    dataset = units(path, memory="64MB")
+    assert pairs_of(dataset) == pairs
+    assert (
+        dataset.public.rules.items()
+        >= {
+            "records read": len(rows) + malformed,
+            "unparsable": malformed,
+            "without a usable value": len(rows) - len(valued),
+            "without a user": len(valued) - len(named),
+            "without a usable place": sum(not ward for *_, ward in named),
+        }.items()
+    )
 
 
-ODD = st.sampled_from(
-    [*ENDS, b'"', b'""', b",", b",,", b"\0", b"\xef\xbb\xbf", b"\xff", b"\xc3", b"\xc3\xa9", b" ",
-     b"7", b"a", b'"a"', b'"a,b"', b'a"b', b'"a""b"', b"x" * 700, b"\xe2\x80\xa8", b"\x85", b"#"]
-)  # fmt: skip
+ODD = [
+    *ENDS, b'"', b'""', b",", b",,", b"\0", b"\xef\xbb\xbf", b"\xff", b"\xc3", b"\xc3\xa9", b" ",
+    b"7", b"a", b'"a"', b'"a,b"', b'a"b', b'"a""b"', b"x" * 700, b"\xe2\x80\xa8", b"\x85", b"#",
+]  # fmt: skip
 
 
-@given(st.lists(ODD, max_size=40), st.sampled_from(ENDS), st.booleans())
+@pytest.mark.filterwarnings("ignore:user. .* are equal as numbers:UserWarning")
+@examples(40)
+@given(st.lists(st.sampled_from(ODD), max_size=200), st.sampled_from(ENDS), st.booleans())
 def test_any_bytes_are_read_as_the_oracle_reads_them(tmp_path_factory, parts, end, mark):
     """Whatever stands in a file, records and malformed lines are those of the plain reader."""
     header = b"\xef\xbb\xbf" * mark + HEADER.replace(b"\n", end)
-    lines = end.join([b"bus,1,x", b"".join(parts), b"tram,2,y"])
+    data = header + end.join([b"bus,1,x", b"".join(parts), b"tram,2,y"])
     path = tmp_path_factory.mktemp("text") / "r.csv"
-    data = header + lines
-    assert streamed(path, data, max_line=1_000) == oracle(data, max_line=1_000)
+    path.write_bytes(data)
+    check_read(path, data)
 
 
-@given(st.lists(st.tuples(st.integers(0, 12), ODD, st.sampled_from(ENDS)), max_size=30))
-def test_lines_across_blocks_are_read_as_within_them(tmp_path_factory, parts):
+BLOCK, FILLER = 1 << 19, b"f,3," + b"w" * 1_000 + b"\n"
+"""Bytes that are read at once with the least memory, and a line that fills them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ENDS)
+def test_lines_across_blocks_are_read_as_within_them(tmp_path, end):
     """Where a block ends changes nothing, nor does what a line has beside it."""
-    path = tmp_path_factory.mktemp("text") / "r.csv"
-    data = HEADER + b"".join(b"b,%d,%s%s" % (n, odd, end) for n, odd, end in parts)
-    with pytest.MonkeyPatch.context() as patch:
-        module = "hexveil.records.duckdb.formats.delimited_text"
-        patch.setattr(f"{module}._SMALLEST_BLOCK", 7)
-        patch.setattr(f"{module}._LARGEST_BLOCK", 7)
-        assert streamed(path, data) == oracle(data)
+    odd_lines, fillers, data = HEADER, 0, HEADER
+    for number, odd in enumerate(ODD):
+        for cut in {0, 1, len(odd)}:
+            begin, lines = b"b,%d," % number, odd + end + odd + b",4,y" + end
+            room = -(len(data) + len(begin) + cut + len(FILLER)) % BLOCK + len(FILLER)
+            n, spaces = divmod(room, len(FILLER))
+            fillers += n
+            data += FILLER * (n - 1) + FILLER.replace(b"3", b" " * spaces + b"3")
+            data += begin + lines
+            odd_lines += begin + lines
+            assert (len(data) - len(lines) + cut) % BLOCK == 0
+    (tmp_path / "r.csv").write_bytes(data)
+    check_read(tmp_path / "r.csv", odd_lines, fillers)
 
 
-def test_a_line_longer_than_blocks_is_one_malformed_line(tmp_path):
-    """What follows it in the next blocks is no record of anybody."""
+@pytest.mark.slow
+def test_a_line_that_is_too_long_is_one_malformed_line(tmp_path):
+    """By a million bytes; what follows it in the next blocks is no record of anybody."""
     long = b"z,1,x," * 400_000
-    data = HEADER + b"\n".join([*PLAIN_LINES, long + b"z,1,x", b"y,2,x"])
-    rows, malformed = streamed(tmp_path / "r.csv", data)
-    assert (len(rows), malformed) == (len(PLAIN_LINES) + 1, 1)
+    lines = [b"z,1," + b"w" * (10**6 + more) for more in (-5, -4, -3)]
+    data = HEADER + b"\n".join([*PLAIN_LINES, long + b"z,1,x", *lines, b"y,2,x"])
+    (tmp_path / "r.csv").write_bytes(data)
+    check_read(tmp_path / "r.csv", data)
 
 
 ODDITIES = [
@@ -141,18 +168,17 @@ ODDITIES = [
 PLAIN_LINES = [b"u%d,%d,%s" % (i % 12, i % 40, b"xy"[i % 2 : i % 2 + 1]) for i in range(60)]
 
 
-def of_units(path, **options):
-    """Return the pairs of units by their ids."""
-    dataset = hv.read(
+def units(path, **options):
+    """Return what is read of units."""
+    return hv.read(
         path, user="user", value="speed", bounds=(0, 40), cells=hv.Labels("ward"),
         select=hv.Select(min_users=1), max_bad_rows=1, accept_single_records=True, **options,
     )  # fmt: skip
-    facts, ids = dataset.public, dataset.units.ids()
-    occupancy, wards = facts.occupancy, facts.cells.labels["ward"]
-    rows = zip(occupancy.cell, occupancy.user, occupancy.n, dataset.sums.total, strict=True)
-    return {
-        (ids[user].decode(), str(wards[cell]), int(n), int(total)) for cell, user, n, total in rows
-    }
+
+
+def of_units(path, **options):
+    """Return the pairs of units by their ids."""
+    return set(pairs_of(units(path, **options)).items())
 
 
 def of_anybody(path, **options):
@@ -233,7 +259,10 @@ def test_joined_exports_of_two_systems_are_read(tmp_path, ending):
 def test_shapes_of_delimited_text_are_read(tmp_path, name, text):
     """As pandas, R and loggers write it."""
     (tmp_path / name).write_text(text, newline="")
-    assert of_units(tmp_path / name) == {("a", "x", 1, 1000), ("b", "y", 1, 2000)}
+    assert of_units(tmp_path / name) == {
+        (("x", "a"), (1, 1000, 10**6)),
+        (("y", "b"), (1, 2000, 4 * 10**6)),
+    }
 
 
 def test_notes_beside_records_are_no_records(tmp_path):
@@ -273,32 +302,32 @@ def test_other_encodings_are_declared(tmp_path, encoding):
         of_units(path)
 
 
-@pytest.mark.parametrize("ending", [".gz", ".zst"])
-@pytest.mark.parametrize("read", [of_units, of_anybody])
-def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, ending, read, monkeypatch):
-    """Before it is unpacked, with the line that allows it."""
-    monkeypatch.setattr("hexveil.records.sources.source_files._ALWAYS_UNPACKED", 10**6)
-    path = tmp_path / f"r.csv{ending}"
-    with pa.output_stream(path, compression="gzip" if ending == ".gz" else "zstd") as file:
-        file.write(HEADER)
-        file.write(b" " * 5 * 10**6)
-    with pytest.raises(InputError, match="add max_unpacking = 10 "):
-        read(path, format=RecordFormat(max_unpacking=1))
-    with pytest.raises(InputError, match=r"there is no record|no record could be parsed"):
-        of_units(path, format=RecordFormat(max_unpacking=10**6))
+LINE, DOCUMENT = b"a,9,x\n", b'{"user": "a", "speed": 9, "ward": "x"}\n'
+LARGE = 101 * 10**6
+"""Bytes, of which a hundred million are always unpacked."""
 
 
-@pytest.mark.parametrize("filling", [b" ", b"\n", b'{"user": "c"}\n'])
-def test_documents_that_unpack_to_far_too_much_are_refused(tmp_path, filling, monkeypatch):
-    """As delimited text is, whatever fills them, with a cache or without."""
-    monkeypatch.setattr("hexveil.records.sources.source_files._ALWAYS_UNPACKED", 10**6)
-    path = tmp_path / "r.ndjson.gz"
-    record = b'{"user": "a", "speed": 9, "ward": "x"}\n'
-    path.write_bytes(gzip.compress(record + filling * (5 * 10**6 // len(filling)) + b"\n" + record))
-    for options in ({}, {"cache": tmp_path / "cache", "version": "1"}):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "record", "filling"),
+    [
+        ("r.csv.gz", LINE, b" "),
+        ("r.csv.zst", LINE, b"\n"),
+        ("r.ndjson.gz", DOCUMENT, b" "),
+        ("r.ndjson.gz", DOCUMENT, b'{"note": "' + b"y" * 2_000 + b'"}\n'),
+    ],
+)
+def test_a_file_that_unpacks_to_far_too_much_is_refused_early(tmp_path, name, record, filling):
+    """Before it is unpacked, with the line that allows it; with a cache or without."""
+    path, begin = tmp_path / name, HEADER * (record is LINE)
+    with pa.output_stream(path, compression="zstd" if "zst" in name else "gzip") as file:
+        file.write(begin + record + filling * (LARGE // len(filling)) + b"\n" + record)
+    readings = [(of_units, {}), (of_units, {"cache": tmp_path / "cache", "version": "1"})]
+    for read, options in readings + [(of_anybody, {})] * (record is LINE):
         with pytest.raises(InputError, match="add max_unpacking = 10 "):
-            of_units(path, format=RecordFormat(max_unpacking=1), **options)
-    assert of_units(path, format=RecordFormat(max_unpacking=10**6)) == {("a", "x", 2, 18000)}
+            read(path, format=RecordFormat(max_unpacking=1), **options)
+    found = of_units(path, format=RecordFormat(max_unpacking=10**6))
+    assert found == {(("x", "a"), (2, 18000, 2 * 9000**2))}
 
 
 def test_one_encoding_is_one_request():
@@ -319,7 +348,6 @@ MALFORMED = {
 _MEASURED = """
 import resource, sys
 import hexveil as hv
-from hexveil.base.errors import InputError
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 small, large = sys.argv[1:]
@@ -327,7 +355,7 @@ def read(path):
     try:
         hv.read(path, user="user", value="speed", bounds=(0, 9), cells=hv.Labels("ward"),
                 memory="100MB")
-    except InputError as error:
+    except hv.InputError as error:
         assert "no record" in str(error), error
 read(small)
 base = peak()

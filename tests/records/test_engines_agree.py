@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil import Cells, InputError, Labels, OneCell, RecordFormat, Select, from_sums, read
-from hexveil.records.sql import sums_query
 from records import (
     test_record_format,
     test_refusals,
 )
 from records.engines import PANDAS, agree
+from records.printed import sums_query
 from records.test_read import (
     GOOD,
     LONGITUDES,

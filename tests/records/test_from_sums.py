@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil import Cells, ColumnError, InputError, Labels, from_sums
-from hexveil.records.feasible_sums import squares_range
 
 ODD = [0.0, -0.0, 1.0, 64.9995, 0.0005, -3.0, 1e9, -1e300, 1.7e308, math.nan, math.inf, -math.inf]
 sums = st.one_of(st.none(), st.sampled_from(ODD), st.floats(allow_nan=True))
@@ -67,11 +66,13 @@ def test_no_sum_is_an_error_and_all_sums_are_possible(found, scale):
             from_sums(table_of(found), bounds=bounds, quantum=quantum, min_users=1)
         return
     dataset = from_sums(table_of(found), bounds=bounds, quantum=quantum, min_users=1)
-    n, total, squares = dataset.occupancy.n, dataset.sums.total, dataset.sums.total_sq
     steps = dataset.public.lattice.span_quanta
-    least, largest = squares_range(n, total, steps)
-    assert ((total >= 0) & (total <= n * steps)).all()
-    assert ((squares >= least) & (squares <= largest)).all()
+    for n, total, squares in pairs_of(dataset).values():
+        assert 0 <= total <= n * steps
+        # As equal as whole numbers can be, and as many as can at the upper bound.
+        (each, more), (full, rest) = divmod(total, n), divmod(total, steps)
+        least = (n - more) * each**2 + more * (each + 1) ** 2
+        assert least <= squares <= full * steps**2 + rest**2
     counts = {}
     for cell, user, count, *_ in kept:
         counts[cell, user] = counts.get((cell, user), 0) + count

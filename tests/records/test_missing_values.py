@@ -5,7 +5,7 @@ import pytest
 
 import hexveil as hv
 from hexveil import InputError
-from hexveil.records.sql import sums_query
+from records.printed import sums_query
 
 MODELS = ("values", "presence")
 

@@ -1,16 +1,17 @@
 """The line shown while work takes long."""
 
+import atexit
 import io
 import sys
 import time
 
-from hexveil.base import work_share
-from hexveil.base.work_share import (
-    READING,
-    part_of_work,
-    tell_share,
-)
-from hexveil.records import progress
+import pyarrow as pa
+import pytest
+
+from hexveil import OneCell, Select, read
+from records.watched_engine import once, watch
+
+pytestmark = [pytest.mark.slow]  # a line is shown after two seconds
 
 
 class Terminal(io.StringIO):
@@ -29,60 +30,45 @@ def assert_soon(holds):
         time.sleep(0.01)
 
 
-def test_nothing_is_shown_where_no_terminal_is(monkeypatch):
+@pytest.fixture
+def shown(monkeypatch):
+    """Return what is shown on a stream while the engine does other work in a reading."""
+
+    def reading(stream, work):
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("TERM", "xterm")
+        worked = []
+        watch(monkeypatch, once(lambda: worked.append(work())))
+        rows = pa.table({"bus": ["a"], "speed": [1.0]})
+        read(rows, user="bus", value="speed", bounds=(0, 9), cells=OneCell(),
+             select=Select(min_users=1))  # fmt: skip
+        assert worked
+        return stream.getvalue()
+
+    return reading
+
+
+def test_nothing_is_shown_where_no_terminal_is(shown):
     """A log file gets no progress."""
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    with progress.show_progress("Reading records"):
-        time.sleep(0.05)
-    assert stream.getvalue() == ""
+    assert shown(io.StringIO(), lambda: time.sleep(2.5)) == ""
 
 
-def test_long_work_is_named_on_a_terminal(monkeypatch):
+def test_long_work_is_named_on_a_terminal(shown):
     """The line names the work."""
     stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress.show_progress("Reading records"):
-        assert_soon(lambda: "Reading records ..." in stream.getvalue())
+    shown(stream, lambda: assert_soon(lambda: "Reading records ..." in stream.getvalue()))
 
 
-def test_the_rest_is_estimated_from_the_told_share(monkeypatch):
-    """Parts of parts add up, other work is not heard, and no share goes back."""
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "REFRESH", 0.01)
-    monkeypatch.setenv("TERM", "xterm")
-    shown = []
-    monkeypatch.setattr(
-        work_share.ShownWork, "text", lambda self, _: shown.append(self.share) or "line"
-    )
-    with progress.show_progress(READING):
-        for number in range(4):
-            with part_of_work(READING, number, 4), part_of_work("Other", 0, 1):
-                tell_share("Other", 0.9)
-                tell_share(READING, 0.5)
-                tell_share(READING, 0.1)
-                assert_soon(lambda part=(number + 0.5) / 4: part in shown)
-    assert shown == sorted(shown)
-    assert {0.125, 0.375, 0.625, 0.875} <= set(shown)
-    tell_share(READING, 0.2)  # nothing is shown any more
-
-
-def test_a_process_that_is_ended_takes_its_line_away(monkeypatch):
+def test_a_process_that_is_ended_takes_its_line_away(shown, monkeypatch):
     """The line ends as the process does, though the work goes on: it hides the cursor."""
     stream, closing = Terminal(), []
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress.atexit, "register", closing.append)
-    monkeypatch.setenv("TERM", "xterm")
-    hidden, shown = "\x1b[?25l", "\x1b[?25h"
-    with progress.show_progress("Counting"):
-        assert_soon(lambda: hidden in stream.getvalue())
-        assert shown not in stream.getvalue()
-        (close,) = closing
-        close()
-        assert shown in stream.getvalue()
+    monkeypatch.setattr(atexit, "register", closing.append)
+    begin, end = "\x1b[?25l", "\x1b[?25h"
+
+    def ended():
+        assert_soon(lambda: begin in stream.getvalue())
+        assert end not in stream.getvalue()
+        closing[0]()
+        assert_soon(lambda: end in stream.getvalue())
+
+    shown(stream, ended)

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil import Cells, InputError, Labels, OneCell, Select, read
-from hexveil.records.duckdb import refusals
 from records import oracle
 
 NAMES = ["v", "u", "t", "lat", "lon"]
@@ -386,19 +385,10 @@ def test_one_cell_holds_all_records():
     assert found.public.identity == known.public.identity
 
 
-SPREAD, FEW = 300, 250
-"""Records, and a number between those that are no repeats and their pairs on any of `GRIDS`."""
-GRIDS = tuple(
-    Cells(r, slot, WARSAW, kind)
-    for r in (5, 4)
-    for slot, kind in (("1h", "calendar"), ("6h", "pooled"), (None, "pooled"))
-)
-
-
 def spread(**given):
     """Return records of four users in two months around Warsaw, by place or by label."""
     rng = np.random.default_rng(4)
-    size = SPREAD
+    size = 300
     table = pa.table({
         "u": rng.choice(["b", "a", "é", "10"], size), "v": np.ones(size),
         "t": pa.array(rng.integers(1_708_300, 1_708_560, size) * 10**9, pa.timestamp("us", "UTC")),
@@ -406,31 +396,6 @@ def spread(**given):
         "route": rng.choice(["9", "10", "ü"], size), "side": rng.choice(["x", "y"], size),
     })  # fmt: skip
     return read(table, user="u", value="v", time="t", bounds=(0, 9), timezone=WARSAW, **given)
-
-
-def by_place(top=None):
-    """Return the same by place."""
-    grid = Cells(5, "1h", WARSAW, "pooled")
-    return spread(lat="lat", lon="lon", cells=grid, select=Select(min_users=2, top=top))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("held", ["BYTES_OF_HELD_PAIR", "BYTES_OF_PAIR"])
-def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, held):
-    """Where memory holds no pairs, each grid's are in blocks, and the same as in memory."""
-    dataset = by_place()
-    in_memory = tuple(dataset.public.recount(GRIDS, "user-day"))
-    # The pairs of the data set itself take all that there is, or those of another grid would.
-    monkeypatch.setattr(refusals, held, 10**12)
-    in_blocks = tuple(dataset.public.recount(GRIDS, "user-day"))
-    for here, found in zip(in_memory, in_blocks, strict=True):
-        assert not found.occupancy.is_local
-        user, n = found.occupancy.map_cells(lambda pairs: (pairs.user, pairs.n))
-        assert (user.tolist(), n.tolist()) == (
-            here.occupancy.user.tolist(), here.occupancy.n.tolist(),
-        )  # fmt: skip
-        assert found.occupancy.users_per_cell.tolist() == here.occupancy.users_per_cell.tolist()
-        assert found.cells.names() == here.cells.names()
 
 
 def test_labels_are_recounted_as_reading_again_does():
@@ -452,10 +417,9 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     # Ids that are one number in two spellings would be warned of.
     pq.write_table(arrow([row for row in GOOD if row[1] != "007"]), tmp_path / "r.parquet")
     code = (
-        "from hexveil.records import read; from hexveil.model.cells import Cells;"
-        "from hexveil.records.select import Select;"
-        f"read({str(tmp_path / 'r.parquet')!r}, user='u', value='v', lat='lat', lon='lon',"
-        "time='t', bounds=(0, 9), cells=Cells(6, None), select=Select(min_users=1),"
+        "import hexveil as hv;"
+        f"hv.read({str(tmp_path / 'r.parquet')!r}, user='u', value='v', lat='lat', lon='lon',"
+        "time='t', bounds=(0, 9), cells=hv.Cells(6, None), select=hv.Select(min_users=1),"
         "max_bad_rows=1)"
     )
     spill = tmp_path / "tmp"
@@ -473,35 +437,29 @@ def test_reading_prints_nothing_and_leaves_nothing_behind(tmp_path):
     assert [path.name for path in root.iterdir()] == ["README.txt"]
 
 
-def stacked(n, steps, other=0.0):
-    """Return a reading in which one user has n records of the largest value."""
-    table = pa.table(
-        {"u": ["a"] * n + ["b"], "v": [float(steps)] * n + [other], "w": ["x"] * n + ["x"]}
-    )
+STEPS = 2**30
+
+
+def stacked(n, value=STEPS):
+    """Return a reading in which one user has n records of a value, by default the largest."""
+    rows = pa.table({"u": ["a"] * n + ["b"], "v": [value] * n + [0], "w": ["x"] * (n + 1)})
     return read(
-        table, user="u", value="v", bounds=(0, steps), quantum=1, cells=Labels("w"),
+        rows, user="u", value="v", bounds=(0, STEPS), quantum=1, cells=Labels("w"),
         select=Select(min_users=1),
     )  # fmt: skip
 
 
 def test_squares_are_kept_to_the_last_that_fit():
-    """Sums of squares just below 2^62 are exact; one record more, and there are none."""
-    steps = 2**30
-    fit, too_many = stacked(3, steps), stacked(4, steps)
-    assert fit.has_squares
+    """Sums of squares just below 2^62 are exact; one record more, and there are none.
+
+    Counts decide it: small values of as many records are treated like large ones.
+    """
+    fit, too_many = stacked(3), stacked(4)
     assert fit.sums.total_sq.tolist() == [3 * 2**60, 0]
-    assert not too_many.has_squares
     assert too_many.sums.total_sq is None
-    assert too_many.sums.total.tolist() == [4 * steps, 0]
-
-
-def test_whether_squares_are_kept_does_not_depend_on_values():
-    """Counts decide it: small values of as many records are treated like large ones."""
-    table = pa.table({"u": ["a"] * 4, "v": [0.0] * 4, "w": ["x"] * 4})
-    arguments = {"user": "u", "value": "v", "cells": Labels("w"), "select": Select(min_users=1)}
-    found = read(table, **arguments, bounds=(0, 2**30), quantum=1)
-    assert not found.has_squares
-    assert read(table.slice(1), **arguments, bounds=(0, 2**30), quantum=1).has_squares
+    assert too_many.sums.total.tolist() == [4 * STEPS, 0]
+    for value in (0, STEPS):
+        assert [stacked(n, value).has_squares for n in (3, 4)] == [True, False]
 
 
 def test_a_crowded_pair_counts_even_if_its_cell_is_left_out():

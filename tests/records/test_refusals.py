@@ -9,7 +9,6 @@ import pytest
 
 from examples import some
 from hexveil import Cells, ColumnError, HexveilError, InputError, Labels, Select, from_sums, read
-from hexveil.records.duckdb import refusals
 
 NOON = 1_708_340_400
 SENTINEL_ID, SENTINEL = "bus-9182736455", 41.40917
@@ -214,19 +213,6 @@ def test_naive_times_without_a_timezone_ask_for_it():
     typed = pa.array([NOON] * 40, pa.timestamp("s"))
     refused(table(time=typed), "declare their timezone", cells=grid)
     assert reading(table(time=naive), cells=grid, timezone="UTC").occupancy.n_users == 5
-
-
-@pytest.mark.slow
-def test_more_pairs_than_memory_holds_go_to_disk(monkeypatch):
-    """By the pairs of the selected cells, once they are counted; few pairs of many records pass."""
-    pairs = reading(table()).occupancy.n_pairs
-    monkeypatch.setattr(refusals, "PAIRS_ALWAYS_HELD", 10**9)
-    monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 10**9 // pairs)
-    assert reading(table()).occupancy.n_pairs == pairs
-    monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 3 * 10**9 // pairs)
-    assert not reading(table(), memory="500MB").occupancy.is_local
-    assert not reading(table(), memory="500MB", statistics="p50").occupancy.is_local
-    assert reading(table(), memory="3GB").occupancy.n_pairs == pairs
 
 
 def test_files_with_other_columns_are_refused_unless_listed(tmp_path, shared):

@@ -10,8 +10,9 @@ import pytest
 
 import hexveil as hv
 from hexveil import InputError
-from hexveil.records.sql import sums_query
 from records import oracle
+from records.engines import pairs_of
+from records.printed import sums_query
 
 PLACES, VALUES, SPAN = ("a", "b", "c"), (0, 1, 4), 4
 READING = {
@@ -30,11 +31,7 @@ def table(rows):
 def told(rows, **more):
     """Return {(line, bus): (records, sum, squares)} of reading, and the counts of its rules."""
     read = hv.read(table(rows), **{**READING, **more})
-    lines, buses = read.public.cells.labels["line"], read.units.users.to_pylist()
-    occupancy, sums = read.occupancy, read.sums
-    columns = (occupancy.cell, occupancy.user, occupancy.n, sums.total, sums.total_sq)
-    found = zip(*(column.tolist() for column in columns), strict=True)
-    return {(lines[c], buses[u]): numbers for c, u, *numbers in found}, dict(read.public.rules)
+    return pairs_of(read), dict(read.public.rules)
 
 
 def expected(rows):
@@ -43,7 +40,7 @@ def expected(rows):
     pairs = {}
     for bus, _, line, k in kept:
         n, total, squares = pairs.get((line, bus), (0, 0, 0))
-        pairs[line, bus] = [n + 1, total + k, squares + k * k]
+        pairs[line, bus] = n + 1, total + k, squares + k * k
     return pairs
 
 
@@ -84,7 +81,7 @@ def test_the_query_for_warehouses_follows_the_rule():
             dialect="duckdb",
         )  # fmt: skip
         found = engine.execute(query).fetchall()
-    pairs = {(line, bus): [n, total, squares] for line, bus, n, total, squares in found}
+    pairs = {(line, bus): (n, total, squares) for line, bus, n, total, squares in found}
     assert pairs == expected(rows)
 
 

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 import duckdb
+import h3
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -20,8 +21,7 @@ from hypothesis import strategies as st
 
 from examples import examples, some
 from hexveil import Cells, InputError, Labels, OneCell, Select, from_sums, read
-from hexveil.base import hexagons
-from hexveil.records.sql import sums_query
+from records.printed import printed, sums_query
 
 WARSAW = "Europe/Warsaw"
 INSTANTS = [
@@ -93,13 +93,17 @@ def table_of(found):
     return pa.table(arrays, names=list(KINDS))
 
 
+def hexagon(lat, lon, resolution):
+    """Return the hexagon of a place."""
+    return h3.str_to_int(h3.latlng_to_cell(lat, lon, resolution))
+
+
 def in_duckdb(query, table):
     """Return what DuckDB makes of a query, with the function of its H3 extension."""
 
     def cell(lat, lon, resolution):
-        level = set(resolution.to_pylist())
-        assert len(level) <= 1
-        return hexagons.of_places(lat, lon, next(iter(level), 0))
+        places = zip(*(one.to_pylist() for one in (lat, lon, resolution)), strict=True)
+        return pa.array([None if None in p else hexagon(*p) for p in places], pa.uint64())
 
     kinds = [duckdb.sqltypes.DOUBLE, duckdb.sqltypes.DOUBLE, duckdb.sqltypes.INTEGER]
     with duckdb.connect() as connection:
@@ -202,7 +206,7 @@ def test_duckdb_takes_a_location_in_geojson_order():
         dialect="duckdb",
     )  # fmt: skip
     made = in_duckdb(query, table)
-    expected = hexagons.of_places(pa.array([52.1]), pa.array([21.0]), 5).to_pylist()
+    expected = [hexagon(52.1, 21.0, 5)]
     assert (made["hexagon"].to_pylist(), made["user"].to_pylist()) == (expected, ["a"])
 
 
@@ -270,11 +274,9 @@ def test_postgres_makes_the_sums_that_reading_makes(
     resolution = grid.resolution if isinstance(grid, Cells) else 0
     places = {row[3:5] for row in found if None not in row[3:5]}
     good = [(a, b) for a, b in places if abs(a) <= 90 and abs(b) <= 180]
-    lat, lon = (pa.array([place[i] for place in good], pa.float64()) for i in (0, 1))
-    cells = hexagons.of_places(lat, lon, resolution)
     cases = " ".join(
-        f"WHEN ($1)[0] = {lon!r} AND ($1)[1] = {lat!r} THEN '{cell:x}'"
-        for (lat, lon), cell in zip(good, cells.to_pylist(), strict=True)
+        f"WHEN ($1)[0] = {lon!r} AND ($1)[1] = {lat!r} THEN '{hexagon(lat, lon, resolution):x}'"
+        for lat, lon in good
     )
     body = f"SELECT CASE {cases} ELSE NULL END" if cases else "SELECT NULL::text"
     setup = (
@@ -410,7 +412,7 @@ def test_names_cannot_leave_their_quotes(dialect, quoted):
 def test_names_cannot_leave_their_line(odd, dialect):
     """A name with a control character, which could end a comment, is refused in each place."""
     for place in ({"value": odd}, {"user": odd}, {"cells": Labels(odd)}):
-        with pytest.raises(InputError, match="cannot be written in a query"):
+        with pytest.raises(InputError, match=r"cannot be written in a query|null character"):
             sums_query(**{**TRIPS, "cells": Labels("w"), **place}, dialect=dialect)
 
 
@@ -440,19 +442,14 @@ def test_ids_of_a_text_file_stay_text(tmp_path):
         assert sorted(row[1] for row in connection.sql(query).fetchall()) == ["007", "7"]
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"dialect": "oracle"}, "sql must be one of duckdb, postgres, bigquery, spark"),
-        ({"cells": Labels("user")}, "the label 'user' has the name"),
-        ({"cells": "ward"}, "cells must be Cells"),
-        ({"select": "all"}, "select must be Select"),
-        ({"source": ["a", "b"]}, "source must be the name of one table or file"),
-        ({"cells": Cells(8, None)}, "hexagons need places"),
-        ({"privacy_unit": "user-day"}, "needs the local time"),
-    ],
-)
-def test_arguments_without_meaning_are_refused(options, said):
-    """Each argument that cannot be used is named in one sentence."""
-    with pytest.raises(InputError, match=said):
-        sums_query(**{**TRIPS, "cells": Labels("w"), "dialect": "duckdb", **options})
+def test_a_query_is_of_one_table_and_in_one_dialect(tmp_path):
+    """Several sources are refused, and a dialect that there is not."""
+    run = tmp_path / "run.toml"
+    run.write_text(
+        'source = ["a", "b"]\ncolumns = { user = "u", value = "v" }\n'
+        'values.bounds = [0, 1]\ncells.labels = ["w"]\n'
+    )
+    with pytest.raises(InputError, match="a query needs a single source; name one table or file"):
+        printed("inspect", run, "--sql", "spark")
+    with pytest.raises(InputError, match="sql must be one of duckdb, postgres, bigquery, spark"):
+        printed("inspect", run, "--sql", "oracle", "--set=source=a")

@@ -1,42 +1,51 @@
-"""The public table of clock changes, against zoneinfo itself."""
+"""Clock changes of time zones, against zoneinfo itself."""
 
 import datetime as dt
+import random
 import zoneinfo
 
-from hypothesis import example, given
-from hypothesis import strategies as st
+import pyarrow as pa
+import pytest
 
-from hexveil.records.duckdb.times import END_OF_TIMES, clock
+import hexveil as hv
 
-ZONES = ["Europe/Warsaw", "Asia/Kolkata", "America/St_Johns", "Africa/Casablanca", "UTC"]
-
-
-def value(steps, second):
-    """Return a step function's value."""
-    return next((v for at, v in reversed(steps) if second >= at), steps[0][1])
+ZONES = ["Europe/Warsaw", "Asia/Kolkata", "America/St_Johns", "Africa/Casablanca", "UTC",
+         "America/Boa_Vista"]  # fmt: skip
+CHANGES = [1_711_846_800, 1_729_990_800, 970_977_600, 971_578_800]
+"""Changes of the clock: of Warsaw in 2024, and those of Boa Vista that are a week apart."""
 
 
-@given(st.sampled_from(ZONES), st.integers(0, END_OF_TIMES - 1))
-def test_offsets_are_the_time_zone_s(name, second):
-    """At every instant the offset is the one zoneinfo gives."""
-    at = dt.datetime.fromtimestamp(second, zoneinfo.ZoneInfo(name))
-    assert value(clock(name).offsets, second) == at.utcoffset().total_seconds()
+def seconds():
+    """Return seconds since 1970, on either clock, around changes and anywhere."""
+    draw = random.Random(5)  # noqa: S311  test data
+    near = [at + 900 * k + draw.randrange(900) for at in CHANGES for k in range(-40, 40)]
+    return near + [draw.randrange(86_400, 4_102_358_400) for _ in range(500)]
 
 
-@given(st.sampled_from(ZONES), st.integers(0, END_OF_TIMES - 1))
-@example("Europe/Warsaw", 1729996200)
-@example("Europe/Warsaw", 1711852200)
-def test_wall_offsets_mean_the_first_of_two(name, second):
-    """At every wall-clock reading, also a skipped or repeated one, as fold=0 says."""
-    wall = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=second)  # noqa: DTZ001  a wall clock
-    expected = wall.replace(tzinfo=zoneinfo.ZoneInfo(name)).utcoffset().total_seconds()
-    assert value(clock(name).wall_offsets, second) == expected
+def slots(name):
+    """Return seconds, and where slots of theirs begin: on a clock, and in UTC if it shows them."""
+    second, found = seconds(), []
+    columns = {"u": [f"{i:04d}" for i in range(len(second))], "v": [1.0] * len(second)}
+    columns |= {place: [0.0] * len(second) for place in ("lat", "lon")}
+    for clock, times in ((name, pa.array(second)), ("UTC", pa.array(second, pa.timestamp("s")))):
+        read = hv.read(
+            pa.table(columns | {"t": times}), user="u", value="v", time="t", lat="lat", lon="lon",
+            bounds=(0, 9), cells=hv.Cells(0, "15min", clock), timezone=name,
+            select=hv.Select(min_users=1), accept_single_records=True,
+        )  # fmt: skip
+        found.append(read.public.cells.slot[read.occupancy.cell][read.occupancy.user.argsort()])
+    return second, *found
 
 
-def test_summer_time_of_a_week_is_found():
-    """The shortest time between two changes since 1970: Boa Vista in October 2000."""
-    last_two = [change for change, _ in clock("America/Boa_Vista").offsets][-2:]
-    assert [dt.datetime.fromtimestamp(change, dt.UTC) for change in last_two] == [
-        dt.datetime(2000, 10, 8, 4, tzinfo=dt.UTC),
-        dt.datetime(2000, 10, 15, 3, tzinfo=dt.UTC),
-    ]
+@pytest.mark.parametrize("name", ZONES)
+def test_offsets_are_the_time_zone_s(name):
+    """At every instant the offset is the one zoneinfo gives.
+
+    At every wall-clock reading, also a skipped or repeated one, the one that fold=0 means.
+    """
+    zone, local = zoneinfo.ZoneInfo(name), dt.datetime(1970, 1, 1)  # noqa: DTZ001  a wall clock
+    for second, slot, back in zip(*slots(name), strict=True):
+        offset = dt.datetime.fromtimestamp(second, zone).utcoffset().total_seconds()
+        assert slot == (second + offset) // 900 * 900
+        wall = local + dt.timedelta(seconds=second)
+        assert back == wall.replace(tzinfo=zone).timestamp() // 900 * 900

@@ -83,12 +83,11 @@ PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
 
 @dataclass(frozen=True, eq=False)
 class _Day(ReadOnlyArrays):
-    """A published day, the days since the one before, and which cells and slots it has."""
+    """A published day, the days since the one before, and which cells it has."""
 
     published: PublishedDay
     gap: int
     cells: Ints
-    slots: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +169,7 @@ class Memory:
         for number, (published, name) in enumerate(zip(days, names, strict=True)):
             index = np.searchsorted(cells, name)
             gap = published.day - days[number - 1].day if number else 0
-            self.days.append(_Day(published, gap, index, self.slots[index]))
+            self.days.append(_Day(published, gap, index))
         self.user = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
@@ -218,7 +217,7 @@ class Memory:
         n, cells = self.n_cells, day.cells
         columns = [cells]
         if day.published.is_weekend:
-            columns += [np.full_like(cells, n), n + 1 + day.slots]
+            columns += [np.full_like(cells, n), n + 1 + self.slots[cells]]
         lasting = n + 1 + self.n_slots + cells
         mean = sum(state.mean[column] for column in columns)
         with_state = sum(state.covariance[:, column] for column in columns)

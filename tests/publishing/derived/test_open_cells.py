@@ -1,14 +1,12 @@
 """Comparisons and roll-ups of maps with private presence: errors, against exact laws and truth."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hexveil as hv
 from golden_releases import fixed_noise
-from publishing.derived.chosen_cells import PARTS, chosen, compared, made, rolled_up
+from publishing.derived.chosen_cells import PARTS, chosen, compared, rolled_up, with_columns
 from publishing.releases import release_of, restated, statements_of
 
 SCALE = 20
@@ -25,7 +23,7 @@ def units(numbers, areas=0, opened=None, request="0", noise="discrete Laplace"):
 
 def averages(areas, scale=1.0, opened=None, request="0", **columns):
     """Return a map of averages of cells with noisy weights of a scale."""
-    *looks, last = statements_of(made("mean"))["plan"]["stages"]
+    *looks, last = statements_of(chosen("mean", [0]))["plan"]["stages"]
     plan = {"open_from": opened, "stages": [*looks, last | {"scale": float(scale * PARTS)}]}
     return chosen("mean", areas, request, plan, **columns)
 
@@ -225,12 +223,10 @@ def test_maps_are_compared_cell_by_cell(maps):
 def test_a_cell_that_may_be_empty_is_left_blank(maps):
     """A cell whose weight noise alone could have is not told, however far its average is off."""
     before, after = maps["mean"]
-    names = before.table.column_names
     sure = hv.compare_releases(before, after)
     opened = statements_of(before)["plan"]["open_from"]
-    barely = pa.array([opened if row["is_open"] else None for row in before])
-    table = before.table.set_column(names.index("weight"), "weight", barely)
-    made = hv.compare_releases(replace(before, table=table), after)
+    barely = [opened if row["is_open"] else None for row in before]
+    made = hv.compare_releases(with_columns(before, weight=barely), after)
     assert made.table["change"].equals(sure.table["change"])
     assert min(made.table["p_value"].to_pylist()) == pytest.approx(1.0)
     assert made.verdicts["higher"] == 0
@@ -309,9 +305,7 @@ def test_refusals_of_maps_are_sentences(maps, tmp_path):
     capped = restated(units[1], plan=plan)
     with pytest.raises(hv.InputError, match="plan/cell_cap: 2 and 7"):
         hv.compare_releases(units[0], capped)
-    at = first.table.column_names.index("is_open")
-    none = pa.array([False] * len(first))
-    closed = replace(first, table=first.table.set_column(at, "is_open", none))
+    closed = with_columns(first, is_open=False)
     with pytest.raises(hv.InputError, match="no cell of the release of cars is open"):
         hv.roll_up(closed, resolution="all", timeslot="all")
     with pytest.raises(hv.InputError, match="no cell of the release of cars is open"):

@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
+from publishing.derived.chosen_cells import with_columns
 from publishing.releases import release_of, released, restated, statements_of
 from report.test_page import data_of
 
@@ -43,12 +43,10 @@ def page_of(file):
 
 def moved(release, change=0.0, rows=None, **sections):
     """Return a release with other numbers, rows or parts of its manifest, as another request."""
-    table, own = release.table, statements_of(release)
-    at = table.column_names.index("mean_noisy")
-    numbers = pa.array(np.asarray(table["mean_noisy"]) + change)
-    table = table.set_column(at, table.schema.field("mean_noisy"), numbers)
+    own = statements_of(release)
     changes = {section: dict(own[section]) | parts for section, parts in sections.items()}
-    moved = replace(release, table=table if rows is None else table.take(rows))
+    moved = with_columns(release, mean_noisy=release["mean_noisy"] + change)
+    moved = moved if rows is None else replace(moved, table=moved.table.take(rows))
     return restated(moved, request="0" * 64, **changes)
 
 
@@ -92,9 +90,8 @@ def test_slots_of_other_days_pair_by_the_clock(mapped):
     """The next day's release pairs hour by hour; cells of one release alone are counted."""
     before = hv.load(mapped[0])
     after = moved(before, rows=list(range(len(before) - 2)))
-    at = after.table.column_names.index("slot")
     day_later = [slot.replace("-15T", "-16T") for slot in after.table["slot"].to_pylist()]
-    after = replace(after, table=after.table.set_column(at, "slot", pa.array(day_later)))
+    after = with_columns(after, slot=day_later)
     made = hv.compare_releases(before, after)
     assert made.statement["days_between"] == 1
     assert made.statement["cells"] == {

@@ -108,6 +108,6 @@ def test_a_restored_day_has_the_same_bytes(published):
 
 
 def test_values_of_earlier_days_enter_through_their_releases_alone(published):
-    """With other values on all days the last day is the same request, and the same folder."""
+    """With other values on all days the last day's request and plan are the same."""
     kind, place = published
     check_values_enter_by_releases_alone(place, f"{kind}.toml")

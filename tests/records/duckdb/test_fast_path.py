@@ -1,55 +1,20 @@
-"""Pairs found by sorting are those that the engine's grouping finds; where sorting is used."""
-
-from contextlib import contextmanager
-from dataclasses import replace
+"""Pairs of so many records that they are sorted: those that the engine's grouping finds of few."""
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from examples import examples, some
 from hexveil import Cells, InputError, Labels
-from hexveil.records.duckdb import fast_path, session
-from hexveil.records.duckdb.fast_path import pack
-from records.test_read import (
-    WARSAW,
-    agreed,
-    grids,
-    read_table,
-    records,
-    rows_of,
-    rules,
-)
+from records.test_engines_agree import many
+from records.test_read import WARSAW, agreed, read_table
+from records.watched_engine import once, watch
 
-MEMORY = 1e9
-"""Bytes that reading may use unless it is told otherwise."""
-
-
-@contextmanager
-def sorting(at_once=10**6, fewest=1):
-    """Let so few records be sorted, so many at once; yield what the fast path returned."""
-    found = []
-
-    def kept(*given, **named):
-        found.append(pack(*given, **named))
-        return found[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_path, "MIN_RECORDS", fewest)
-        patch.setattr(session, "SORTABLE_PER_BYTE", at_once / MEMORY)
-        patch.setattr(fast_path, "pack", kept)
-        yield found
-
-
-@pytest.mark.slow
-@examples(25)
-@given(records, grids, rules, st.sampled_from([20, 10**6]))
-def test_sorted_pairs_agree_with_the_oracle(rows, grid, rule, at_once):
-    """Counts, sums, squares and cells are the plain oracle's, at once or in parts."""
-    with sorting(at_once):
-        agreed(rows, grid, rule)
+MANY = 100_000
+"""Records from which they are sorted."""
+KEEP = {"repeats": "keep"}
+"""Which of some repeats counts depends on the id, and so differs by copy."""
 
 
 def table(size=6_000, *, users=40, spread=0.2):
@@ -71,42 +36,81 @@ def table(size=6_000, *, users=40, spread=0.2):
     )
 
 
-def same(one, other):
-    """Check that two data sets are one, to the last id and count."""
-    assert rows_of(one) == rows_of(other)
-    assert repr(one.public.cells) == repr(other.public.cells)
-    assert one.public.rules == other.public.rules
-    assert one.units.ids() == other.units.ids()
-    assert one.units.days is None or one.units.days.tolist() == other.units.days.tolist()
+def copied(rows, user="u"):
+    """Return so many copies of records, each under ids of its own, that they are sorted."""
+    number = MANY // len(rows) + 1
+    ids = [pc.binary_join_element_wise(f"{k:03d} ", rows[user], "") for k in range(number)]
+    place = rows.column_names.index(user)
+    return number, pa.concat_tables(rows.set_column(place, user, names) for names in ids)
+
+
+def numbers(dataset):
+    """Return (cell, unit, n, sum, sum of squares) rows, in order."""
+    pairs, sums = dataset.occupancy, dataset.sums
+    squares = sums.total * 0 if sums.total_sq is None else sums.total_sq
+    return np.stack([pairs.cell, pairs.user, pairs.n, sums.total, squares])
+
+
+def check_copies(rows, grid, rule, **more):
+    """Check that copies of records give what the records do, each under its own ids."""
+    rule = {"min_users": 1} | rule
+    one = read_table(rows, grid, rule, **more)
+    times, copies = copied(rows)
+    found = read_table(copies, grid, rule | {"min_users": times * rule["min_users"]}, **more)
+    expected = np.repeat(numbers(one), times, axis=1)
+    expected[1] += np.tile(np.arange(times), one.occupancy.n_pairs) * one.occupancy.n_users
+    order = np.lexsort((expected[1], expected[0]))
+    np.testing.assert_array_equal(numbers(found), expected[:, order])
+    assert repr(found.public.cells) == repr(one.public.cells)
+    assert found.public.cells.names() == one.public.cells.names()
+    assert found.public.rules == {
+        name: n if name.startswith("cells") else times * n for name, n in one.public.rules.items()
+    }
+    prefixes = [f"{k:03d} ".encode() for k in range(times)]
+    assert found.units.ids() == [prefix + name for prefix in prefixes for name in one.units.ids()]
+    assert found.units.periods() == (one.units.periods() and one.units.periods() * times)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("grid", "rule"),
+    [
+        (Cells(7, "1h", WARSAW), {"privacy_unit": "user-day"}),
+        (Cells(4, "6h", WARSAW, "pooled"), {"repeats": "keep", "privacy_unit": "user-week"}),
+        (
+            Cells(0, None, WARSAW),
+            {"repeats": "keep", "hours": (0, 1, 2, 3), "box": (-180, -10, 21.2, 60)},
+        ),
+    ],
+)
+def test_sorted_pairs_agree_with_the_oracle(grid, rule):
+    """Counts, sums, squares and cells are the plain oracle's, with and without repeats."""
+    plain = {"hours": None, "dates": None, "box": None, "drop_values": (), "top": None}
+    plain |= {"min_users": 2, "bounds": (-5, "2.5"), "quantum": "0.5"}
+    found, _ = agreed(many(MANY), grid, plain | rule)
+    assert found.public.rules["records read"] > MANY
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["user", "user-day", "user-week"])
-@pytest.mark.parametrize("repeats", ["drop", "keep"])
-@pytest.mark.parametrize("parts", [1, 3])
-def test_sorted_is_grouped(unit, repeats, parts):
-    """Ids, counts of rules, cells, sums: all is as the engine groups it, in parts too."""
-    rule = {"privacy_unit": unit, "repeats": repeats, "min_users": 2}
-    grid = Cells(7, "1h", WARSAW)
-    grouped = read_table(table(), grid, rule)
-    with sorting(6_000 if parts == 1 else 2_500) as found:
-        same(read_table(table(), grid, rule), grouped)
-    assert (
-        int(found[0].columns["place"][-1]) + 1 > grouped.occupancy.n_cells
-    )  # min_users left some out
-    assert sum(found[0].left_out.values()) + grouped.public.rules.get(
-        "repeats of a user and time", 0
-    ) == len(table())
+def test_sorted_is_grouped(unit):
+    """Ids, counts of rules, cells, sums: all is as the engine groups it; some cells are left."""
+    rule = KEEP | {"privacy_unit": unit, "min_users": 2}
+    found = check_copies(table(), Cells(7, "1h", WARSAW), rule)
+    assert found.public.rules["cells left out by selection"] > 0
 
 
-def test_sums_of_many_records_are_cut_between_pairs(monkeypatch):
+@pytest.mark.slow
+def test_sums_of_many_records_are_cut_between_pairs():
     """Pairs with more records than are added up at once are still one pair."""
-    rule = {"repeats": "keep", "min_users": 1}
-    grouped = read_table(table(users=3, spread=0.0), Cells(5, None), rule)
-    monkeypatch.setattr(fast_path, "_BLOCK", 16)
-    with sorting() as found:
-        same(read_table(table(users=3, spread=0.0), Cells(5, None), rule), grouped)
-    assert found[0].columns["n"].tolist() == grouped.occupancy.n.tolist()
+    rows, rule = table(MANY, users=2, spread=0.0), KEEP | {"min_users": 1}
+    halves = [rows.slice(0, MANY // 2), rows.slice(MANY // 2)]
+    whole, *parts = (read_table(half, Cells(5, None), rule) for half in (rows, *halves))
+    expected = numbers(parts[0])
+    expected[2:] += numbers(parts[1])[2:]
+    np.testing.assert_array_equal(numbers(whole), expected)
+    assert min(expected[2]) > 2**15
 
 
 LABELS = ["x", "X", "x ", "é", "e\u0301", "10", "9", "", None, "\U0001f68c", "a\x00b", "'", '"']
@@ -123,69 +127,56 @@ def labelled(size=4_000):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [("ward",), ("ward", "line"), ("line",)])
-@pytest.mark.parametrize("rule", [{"repeats": "keep"}, {"privacy_unit": "user-day"}, {"top": 3}])
-@pytest.mark.parametrize("parts", [1, 3])
-def test_sorted_labels_are_grouped(columns, rule, parts):
+@pytest.mark.parametrize(
+    ("columns", "rule"),
+    [
+        (("ward",), {"min_users": 2}),
+        (("ward", "line"), {"privacy_unit": "user-day"}),
+        (("line",), {"top": 3}),
+    ],
+)
+def test_sorted_labels_are_grouped(columns, rule):
     """Text is kept apart byte for byte and put in its order; a record without a label is left."""
-    chosen = {"min_users": 2} | rule
-    given, more = labelled(), {"timezone": WARSAW, "lat": None, "lon": None}
-    grouped = read_table(given, Labels(*columns), chosen, **more)
-    with sorting(4_000 if parts == 1 else 1_700) as found:
-        same(read_table(given, Labels(*columns), chosen, **more), grouped)
-    assert int(found[0].columns["place"][-1]) + 1 >= grouped.occupancy.n_cells
+    check_copies(labelled(), Labels(*columns), KEEP | rule, timezone=WARSAW, lat=None, lon=None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("why", ["pairs", "bits", "hexagons", "no time"])
-def test_what_does_not_fit_is_grouped(why, monkeypatch):
-    """Too many pairs, bits or hexagons, or no usable time: the engine groups."""
-    rule, given, size = {"repeats": "keep", "min_users": 1}, table(), 6_000
-    if why == "pairs":
-        monkeypatch.setattr(fast_path, "BYTES_OF_PAIR", 10**6)
-        size = 700
-    elif why == "bits":
-        monkeypatch.setattr(fast_path, "BITS", 30)
-    elif why == "hexagons":
-        monkeypatch.setattr(fast_path, "BITS", 22)
-        rule |= {"quantum": "1"}
+@pytest.mark.parametrize("way", ["hexagons", "labels"])
+def test_what_does_not_fit_is_grouped(way):
+    """Too many bits for the numbers of hexagons, or without any: the engine groups."""
+    fine = KEEP | {"quantum": "0.000000000004"}
+    if way == "hexagons":
+        check_copies(table(), Cells(8, "1h", WARSAW), fine)
     else:
-        given = given.set_column(1, "t", pa.array([-1.0] * len(given)))
-    with sorting(size) as found:
-        if why == "no time":
-            with pytest.raises(InputError):
-                read_table(given, Cells(8, "1h", WARSAW), rule)
-        else:
-            got = read_table(given, Cells(8, "1h", WARSAW), rule)
-            same(got, read_table(given, Cells(8, "1h", WARSAW), rule))
-    assert set(found) == {None}
+        check_copies(labelled(), Labels("ward", "line"), fine, timezone=WARSAW, lat=None, lon=None)
 
 
-@pytest.mark.parametrize("unit", ["user-day", "user-week"])
-@pytest.mark.parametrize("name", ["slot", "unit", "quanta"])
-@pytest.mark.parametrize("end", some(["highest", "lowest"], 1))
-def test_what_lies_beyond_what_was_looked_up_is_refused(name, unit, end, monkeypatch):
-    """A slot, day, week or value that its bits were not made for is in no other's place."""
-    given_layout = fast_path._layout
-    step = {"slot": 3600, "unit": 1, "quanta": 45_000}[name]
+@pytest.mark.slow
+def test_many_records_without_a_time_are_refused():
+    """As few are: of no usable time there is neither a first nor a last."""
+    rows = table(MANY)
+    rows = rows.set_column(1, "t", pa.array([-1.0] * MANY))
+    with pytest.raises(InputError, match="no record has a usable time"):
+        read_table(rows, Cells(8, "1h", WARSAW), KEEP)
 
-    def narrower(field):
-        by = step if end == "lowest" else -step
-        return replace(field, **{end: getattr(field, end) + by})
 
-    def patched(*given):
-        found = given_layout(*given)
-        if name == "quanta":
-            return replace(found, value=narrower(found.value))
-        kind, key = ("cell", "slot") if name == "slot" else ("unit", unit.removeprefix("user-"))
-        fields = dict(getattr(found, kind))
-        return replace(found, **{kind: fields | {key: narrower(fields[key])}})
-
-    rule = {"repeats": "keep", "min_users": 1, "privacy_unit": unit}
-    given = table()
-    time = given["t"].to_numpy()
-    weeks = np.where(time > 0, np.arange(len(given)) % 3 * 604_800.0, 0)
-    given = given.set_column(1, "t", pa.array(time + weeks))
-    monkeypatch.setattr(fast_path, "_layout", patched)
-    with sorting(), pytest.raises(InputError, match="changed while they were read"):
-        read_table(given, Cells(7, "1h", WARSAW), rule)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("grid", "unit"),
+    [
+        (Cells(7, "1h", WARSAW), "user"),
+        (Cells(7, None, WARSAW), "user-day"),
+        (Cells(7, None, WARSAW), "user-week"),
+    ],
+)
+@pytest.mark.parametrize("later", [-30, 30])
+def test_what_lies_beyond_what_was_looked_up_is_refused(grid, unit, later, tmp_path, monkeypatch):
+    """A slot, day or week of records that change meanwhile is in no other's place."""
+    rows, path = table(MANY), tmp_path / "r.parquet"
+    pq.write_table(rows, path)
+    times = pc.add(rows["t"], 86_400.0 * later)
+    watch(
+        monkeypatch, once(lambda: pq.write_table(rows.set_column(1, "t", times), path), " AS below")
+    )
+    with pytest.raises(InputError, match="changed while they were read"):
+        read_table(path, grid, KEEP | {"min_users": 1, "privacy_unit": unit})

@@ -1,4 +1,8 @@
-"""Pairs that memory does not hold: blocks on disk answer and plan what pairs in memory do."""
+"""What memory does not hold: blocks on disk answer and plan what pairs in memory do.
+
+Limits are lowered here: by their own values 18 million pairs are on disk, and four million records
+are sorted in parts.
+"""
 
 import gc
 import os
@@ -11,11 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hexveil import HexveilError, Labels, Ledger, Select, StorageError, plan, read, release
+from hexveil import Cells, HexveilError, Labels, Ledger, Select, StorageError, plan, read, release
 from hexveil.model.pair_bins import PairBins
 from hexveil.records.duckdb import fast_path, refusals, spilled_pairs
+from hexveil.records.duckdb import session as sessions
 from hexveil.records.duckdb.spilled_pairs import ColumnFile, write_bins, write_pairs
 from model.stores import distributed_dataset
+from records import test_refusals
+from records.duckdb.test_fast_path import KEEP, MANY, check_copies, labelled, table
+from records.engines import PANDAS, agree
+from records.test_read import WARSAW, spread
 
 ROWS, USERS, ROOM = 3000, 60, 100
 
@@ -191,3 +200,93 @@ def test_numbers_are_read_as_they_were_written(largest, tmp_path):
     file._file.truncate(1)
     with pytest.raises(StorageError, match="cut short"):
         file.read(0)
+
+
+# ---- counts on other grids ----
+
+GRIDS = tuple(
+    Cells(r, slot, WARSAW, kind)
+    for r in (5, 4)
+    for slot, kind in (("1h", "calendar"), ("6h", "pooled"), (None, "pooled"))
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held", ["BYTES_OF_HELD_PAIR", "BYTES_OF_PAIR"])
+def test_counts_on_other_grids_go_to_blocks_one_grid_after_another(monkeypatch, held):
+    """Where memory holds no pairs, each grid's are in blocks, and the same as in memory."""
+    dataset = spread(
+        lat="lat", lon="lon", cells=Cells(5, "1h", WARSAW, "pooled"), select=Select(min_users=2)
+    )
+    in_memory = tuple(dataset.public.recount(GRIDS, "user-day"))
+    # The pairs of the data set itself take all that there is, or those of another grid would.
+    monkeypatch.setattr(refusals, held, 10**12)
+    in_blocks = tuple(dataset.public.recount(GRIDS, "user-day"))
+    for here, found in zip(in_memory, in_blocks, strict=True):
+        assert not found.occupancy.is_local
+        user, n = found.occupancy.map_cells(lambda pairs: (pairs.user, pairs.n))
+        assert (user.tolist(), n.tolist()) == (
+            here.occupancy.user.tolist(), here.occupancy.n.tolist(),
+        )  # fmt: skip
+        assert found.occupancy.users_per_cell.tolist() == here.occupancy.users_per_cell.tolist()
+        assert found.cells.names() == here.cells.names()
+
+
+@pytest.mark.slow
+def test_more_pairs_than_memory_holds_go_to_disk(monkeypatch):
+    """By the pairs of the selected cells, once they are counted; few pairs of many records pass."""
+    rows = test_refusals.table()
+    pairs = test_refusals.reading(rows).occupancy.n_pairs
+    monkeypatch.setattr(refusals, "PAIRS_ALWAYS_HELD", 10**9)
+    monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 10**9 // pairs)
+    assert test_refusals.reading(rows).occupancy.n_pairs == pairs
+    monkeypatch.setattr(refusals, "BYTES_OF_PAIR", 3 * 10**9 // pairs)
+    for memory, more, local in (
+        ("500MB", {}, False), ("500MB", {"statistics": "p50"}, False), ("3GB", {}, True),
+    ):  # fmt: skip
+        found = test_refusals.reading(rows, memory=memory, **more)
+        assert (found.occupancy.is_local, found.occupancy.n_pairs) == (local, pairs)
+
+
+# ---- records that are sorted, and the engine beside them ----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["hexagons", "labels", "no room"])
+def test_records_are_sorted_in_parts(way, monkeypatch):
+    """Pairs of all parts are added up; where memory does not hold them, the engine groups."""
+    monkeypatch.setattr(sessions, "SORTABLE_PER_BYTE", MANY / 2.5 / 10**9)
+    if way == "no room":
+        monkeypatch.setattr(fast_path, "BYTES_OF_PAIR", 10**6)
+    if way == "labels":
+        more = {"timezone": WARSAW, "lat": None, "lon": None}
+        check_copies(labelled(), Labels("ward", "line"), KEEP, **more)
+    else:
+        check_copies(table(), Cells(7, "1h", WARSAW), KEEP | {"privacy_unit": "user-day"})
+
+
+def test_tables_are_on_disk_while_the_engine_rests(tmp_path):
+    """A table larger than what a resting engine keeps is written out, and is whole afterwards."""
+    bytes_in_memory = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
+    with sessions.Session("500MB", scratch=tmp_path / "scratch") as session:
+        session.run("CREATE TEMP TABLE kept AS SELECT hash(range) AS number FROM range(3000000)")
+        whole = session.rows("SELECT count(*), sum(number) FROM kept")
+        memory = session.rows("SELECT current_setting('memory_limit')")[0][0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sessions, "RESTING_ENGINE", 10**7)
+            with session.resting():
+                assert session.rows(bytes_in_memory)[0][0] <= 10**7
+        assert session.rows("SELECT count(*), sum(number) FROM kept") == whole
+        assert session.rows("SELECT current_setting('memory_limit')")[0][0] == memory
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(PANDAS)
+def test_counts_come_from_spark_in_parts(spark, monkeypatch):
+    """Of more rows than are fetched at once each comes with its user, in one part of several."""
+    from hexveil.records.spark import reading as by_spark  # noqa: PLC0415  only where Spark is
+    from records.spark.test_reading import repeated  # noqa: PLC0415
+
+    monkeypatch.setattr(by_spark, "ROWS_AT_ONCE", 8)
+    for more in ({}, {"statistics": "p50"}, {"repeats": "keep"}):
+        agree(test_refusals.reading, repeated(), spark, cells=Cells(7, "1h", WARSAW), **more)

@@ -2,7 +2,6 @@
 
 import os
 import re
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +9,6 @@ import pytest
 
 import hexveil as hv
 from hexveil import Cells, HexveilError, InputError, Select
-from hexveil.records.duckdb.relation import RECORDS
 from records.engines import PANDAS, agree, outcome, told
 from records.test_read import WARSAW
 from records.test_refusals import NOON, SENTINEL, SENTINEL_ID, reading, table
@@ -87,24 +85,14 @@ def test_an_error_in_a_task_shows_no_value(spark, capfd):
             raise ValueError(batch.to_pylist())
         yield from ()
 
-    from hexveil.records.spark import tasks  # noqa: PLC0415  needs no Spark
-
-    shape = pa.schema([("n", pa.int64())])
-    query = f'SELECT CAST("user" AS BIGINT) AS n FROM {RECORDS}'
-    guarded = tasks.query_task(tasks.TaskInput("100MB"), lambda _: query, shape)
-    from hexveil.records.spark.session import collect, map_batches  # noqa: PLC0415
-
-    with pytest.raises(HexveilError) as caught:
-        collect(map_batches(rows, guarded, shape))
-    said = str(caught.value) + "".join(capfd.readouterr())
-    assert SENTINEL_ID not in said
-    assert str(SENTINEL) not in said
-    assert caught.value.__context__ is None
-    quoted = map_batches(rows, lambda batches: tasks.catch_errors(quoting, shape, batches), shape)
-    with pytest.raises(HexveilError) as caught:
-        collect(quoted)
-    said = str(caught.value) + "".join(capfd.readouterr())
-    assert SENTINEL_ID not in said
+    # The engine within a task fails, and a task of the caller's.
+    for frame in (rows, rows.mapInArrow(quoting, rows.schema)):
+        with pytest.raises(HexveilError) as caught:
+            reading(frame, lat=None, lon=None, location="place")
+        said = str(caught.value) + "".join(capfd.readouterr())
+        assert SENTINEL_ID not in said
+        assert str(SENTINEL) not in said
+        assert caught.value.__context__ is None
 
 
 def test_a_frame_is_read_by_its_own_session(spark):
@@ -187,22 +175,15 @@ def test_nothing_is_kept_in_spark_after_reading(spark):
     assert len(spark.sparkContext._jsc.getPersistentRDDs()) == 0
 
 
-def test_counts_come_in_parts(spark, monkeypatch):
-    """Of more rows than are fetched at once each comes with its user, in one part of several."""
-    from hexveil.records.spark import reading as by_spark  # noqa: PLC0415  only where Spark is
-
-    monkeypatch.setattr(by_spark, "ROWS_AT_ONCE", 8)
-    for more in ({}, {"statistics": "p50"}, {"repeats": "keep"}):
-        agree(reading, repeated(), spark, cells=Cells(7, "1h", WARSAW), **more)
-
-
 def test_a_grid_without_cells_is_counted_as_none(spark):
     """Other grids are counted one by one; where none has enough users, there is none."""
-    frame = spark.createDataFrame(repeated())
-    recount = reading(frame, cells=Cells(7, "1h", WARSAW)).public.recount
-    rules = replace(recount.request.rules, select=Select(min_users=1000))
-    nowhere = replace(recount, request=replace(recount.request, rules=rules))
-    assert list(nowhere((Cells(6, "2h", WARSAW),), "user")) == [None]
+    rows = repeated()
+    seldom = rows.set_column(2, "time", pa.array([NOON + 3600 * i for i in range(len(rows))]))
+    frame, everywhere = spark.createDataFrame(seldom), Cells(7, None, WARSAW)
+    recount = reading(frame, cells=everywhere, select=Select(min_users=7)).public.recount
+    assert [facts is None for facts in recount((Cells(6, "1h", WARSAW), everywhere), "user")] == [
+        True, False,
+    ]  # fmt: skip
 
 
 def test_a_release_becomes_a_table_of_spark(spark, tmp_path):

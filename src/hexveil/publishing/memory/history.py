@@ -22,8 +22,8 @@ from hexveil.accounting.promise import promised
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.learning.memory import Deviations, Memory
-from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day
+from hexveil.learning.memory import Deviations, Forecast, Memory
+from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day, usual_deviation
 from hexveil.learning.remembering import (
     DayEstimates,
     Remembered,
@@ -34,11 +34,12 @@ from hexveil.learning.remembering import (
 from hexveil.mechanisms.forecast_widths import choose_half_widths
 from hexveil.mechanisms.looks.remembered_ranges import weights_for
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
-from hexveil.mechanisms.pooled_law import PooledLaw
+from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
 from hexveil.model.pair_columns import FactoredWeights
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import CellForecast
+from hexveil.planning.distribution_measures import SCORE_LATTICE
 from hexveil.planning.optimizers.calibration import least_epsilon
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
@@ -48,6 +49,7 @@ from hexveil.publishing.memory.stored_day import (
     pack,
     places_of,
     statement_of,
+    within_cells,
 )
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
@@ -55,9 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hexveil.base.arrays import Bools, Floats
-    from hexveil.learning.memory import Forecast
     from hexveil.learning.published_day import Where
-    from hexveil.mechanisms.pooled_law import MeanView
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.occupancy import Occupancy
     from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
@@ -66,6 +66,8 @@ MOST_CELLS = 600
 """Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""
 
 
+SCORE_SD = 0.25
+"""Usual deviation of users' mean scores; of values it is `PRIOR_SD` of their span."""
 LOG_USUAL_SD = 0.3
 """Deviation of the logarithm of users' deviations around the usual one."""
 
@@ -122,13 +124,9 @@ def forecast_cells(facts: PublicMetadata, history: History) -> CellForecast | No
     day = blank_day(when, days[-1].bounds, users, record_shares(occupancy))
     if (forecast := forecast_or_none(earlier, day)) is None:
         return None
+    within = within_cells(earlier, forecast.mean, occupancy.users_per_cell)
     releases = tuple(release.sha256 for release in earlier)
-    return CellForecast(forecast.mean, forecast.deviation, day.user_deviation, releases)
-
-
-def usual_deviation(days: Sequence[PublishedDay]) -> float:
-    """Return the geometric mean of users' deviations of some days."""
-    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+    return CellForecast(forecast.mean, forecast.deviation, within, releases)
 
 
 def forecast_or_none(earlier: Sequence[EarlierRelease], blank: PublishedDay) -> Forecast | None:
@@ -160,9 +158,18 @@ def remember_view(
     """Return the file, the manifest's section, and estimates that remember; None if too large."""
     if facts.occupancy.n_cells > MOST_CELLS:
         return None
+    if view.law is not None and (forecast := forecast_cells(facts, history)) is not None:
+        # Ranges are bought: what is known of users is known from all days.
+        view = replace(view, spread=replace(view.spread, within=forecast.within), law=None)
     when = day_and_places(facts, history.day)
     day = summarize_day(when, view.looks, view.design, view.spread, view.bounds)
-    return remember_day(replace(day, user_deviation=user_deviation(view)), facts, history)
+    if view.law is not None:
+        share = SCORE_SD if facts.lattice == SCORE_LATTICE else PRIOR_SD
+        usual = WITHIN_SHARE * share * (view.bounds[1] - view.bounds[0])
+        users = drawn_to_usual(day.user_deviation, view.law, usual, lambda law: law.deviation)
+        # As it is published: whoever reads it computes the same.
+        day = replace(day, user_deviation=float(np.float32(users)))
+    return remember_day(day, facts, history)
 
 
 def remember_day(
@@ -181,29 +188,17 @@ def remember_day(
     return pack(day, forecast, is_open), statement, estimate_day(day, forecast)
 
 
-def user_deviation(view: MeanView) -> float:
-    """Return the deviation of user means within a cell, drawn to the usual one by its own error.
+def drawn_to_usual(
+    measured: float, law: PooledLaw, usual: float, deviation: Callable[[PooledLaw], float]
+) -> float:
+    """Return a deviation of user means within a cell, drawn to the usual one by its own error.
 
     What noise of the pooled histogram does to the deviation of its law is known from repeats of it.
     At a small ε the first day alone would say anything, and later days have no histogram.
     """
-    measured = sum(view.spread.within_cells(view.bounds)) / 2.0
-    if view.law is not None:
-        measured = drawn_to_usual(
-            measured, view.law, view.bounds[1] - view.bounds[0], lambda law: law.deviation
-        )
-    # As it is published: whoever reads it computes the same.
-    return float(np.float32(measured))
-
-
-def drawn_to_usual(
-    measured: float, law: PooledLaw, span: float, deviation: Callable[[PooledLaw], float]
-) -> float:
-    """Return a deviation of user means by a noisy law, drawn to the usual one."""
     repeats = [deviation(PooledLaw(law.edges, share, law.draws)) for share in law.draws]
     away = np.log(np.array(repeats) / deviation(law))
     precision = 1.0 / max(float(np.mean(away**2)), 1e-6)
-    usual = WITHIN_SHARE * PRIOR_SD * span
     pull = np.log(usual / measured) / (1.0 + precision * LOG_USUAL_SD**2)
     return measured * float(np.exp(pull))
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
-from hexveil.learning.published_day import blank_day, cell_names, summarize_day
+from hexveil.learning.published_day import blank_day, cell_names, summarize_day, usual_deviation
 from hexveil.learning.remembering import NORMAL_95
+from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.presence_decoding import (
     DRIFT,
@@ -25,7 +26,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
     WEIGHTING,
 )
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
-from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
 from hexveil.planning.allocation import CellForecast
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import (
@@ -37,7 +38,6 @@ from hexveil.publishing.memory.history import (
     forecast_or_none,
     memory_key,
     remember_day,
-    usual_deviation,
 )
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from hexveil.learning.published_day import PublishedDay
     from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
     from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.declared_grid import DeclaredColumns
     from hexveil.planning.presence.presence_plan import PresenceComponent
     from hexveil.publishing.memory.stored_day import Rows
 
@@ -166,7 +165,8 @@ def _summarize(
         name, edges, votes = allocation.histogram(outputs)
         shape = PooledLaw.of(edges / PARTS, votes, allocation.histogram_law(name))
         ratio = 1.0 if allocation.form.coarse_share else WITHIN_SHARE
-        users = drawn_to_usual(ratio * span * _deviation(shape), shape, span, _deviation)
+        usual = WITHIN_SHARE * PRIOR_SD * span
+        users = drawn_to_usual(ratio * span * _deviation(shape), shape, usual, _deviation)
     # A unit is in several cells, with a part of its weight in each.
     in_cells = component.request.cells_of_unit
     sure = np.maximum(weight, 1.0)

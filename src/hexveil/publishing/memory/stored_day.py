@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from fractions import Fraction
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hexveil.learning.memory import Deviations, Forecast
-from hexveil.learning.published_day import BINS, PublishedDay
-from hexveil.learning.remembering import estimate_day
+from hexveil.learning.published_day import BINS, PublishedDay, usual_deviation
+from hexveil.learning.remembering import Remembered, estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
+from hexveil.smoothing.user_mean_law import WITHIN_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hexveil.base.arrays import Bools, Floats, Ints
-    from hexveil.learning.remembering import Remembered
 
 Rows = np.typing.NDArray[np.void]
 FILE = "memory.npy"
 HEADER = 1024
 """Bytes of the file's head, at most."""
+LEAST_WITHIN = 0.35
+"""Least deviation of users within a cell, as a part of that of all users."""
 _FORECAST = tuple(field.name for field in fields(Forecast))
 ROW = np.dtype(
     [
@@ -79,6 +82,21 @@ class EarlierRelease:
     def identity(self) -> dict[str, str]:
         """Return how a manifest names it."""
         return {"day": self.day, "request": self.request, "sha256": self.sha256}
+
+
+def within_cells(earlier: Sequence[EarlierRelease], means: Floats, users: Ints) -> float:
+    """Return users' deviation within a cell, by that of all users and by the means of cells.
+
+    That of all users was measured on days without a memory; what cells differ by, each with its
+    users, is no part of it. Where little is known of cells their forecasts differ less than they do
+    themselves, so that the deviation is rather too large.
+    """
+    first = [release.published for release in earlier if release.deviations is None]
+    if not first:
+        return usual_deviation([release.published for release in earlier])
+    pooled = usual_deviation(first) / WITHIN_SHARE
+    between = float(np.cov(means, fweights=users, bias=True))
+    return math.sqrt(max(pooled**2 - between, (LEAST_WITHIN * pooled) ** 2))
 
 
 def pack(day: PublishedDay, forecast: Forecast | None, is_open: Bools | None = None) -> Rows:
@@ -279,7 +297,7 @@ def check_memory(
 
 def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
     """Yield if the estimates are not those of forecasts and likelihoods."""
-    bounds = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
+    lower, upper = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
     is_open, is_private = _open_rows(table), stated["kind"] == "presence"
     rows, table = rows[is_open], table.filter(is_open)
     forecast = forecast_of(rows)
@@ -289,7 +307,6 @@ def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> I
         return
     if stated["kind"] == "distributions":  # see publishing/kinds/distribution_checks.py
         return
-    lower, upper = bounds
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
     remembered = estimate_day(day, forecast)
     today, low, high = (numbers_of(table, name) for name in TODAY)

@@ -121,7 +121,9 @@ def test_a_map_across_the_date_line_has_both_sides(around, tmp_path):
     fiji = h3.grid_disk(h3.latlng_to_cell(-17.0, 180.0, 4), 3)
     found = around(fiji, write_layer(tmp_path, *sides))
     land = np.concatenate([decoded(ring) for ring in found["layers"]["land"]])[:, 0]
-    assert land.min() < 0 < land.max()
+    # Islands half a degree beyond have other longitudes in the data.
+    assert land.min() < 0
+    assert land.max() * found["unit"] > 53_000
     places = {name: x * found["unit"] for x, _, name in found["labels"]}
     assert places["-179.5"] - places["179.5"] == pytest.approx(106_000, rel=0.02)
 

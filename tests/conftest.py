@@ -19,6 +19,7 @@ os.environ["COLUMNS"] = "100"
 
 ONE_SESSION = (
     "tests/records/spark/",
+    "tests/records/duckdb/test_spilling.py",
     "tests/records/test_binned_sources.py",
     "tests/records/test_engines_agree.py",
 )

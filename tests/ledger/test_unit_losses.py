@@ -36,8 +36,7 @@ def released(place, data, epsilon="0.7"):
     """Release the mean of records, and return ledger, plan and what its event says of units."""
     book, plan = place.open(budget=10**9), hv.plan(data, epsilon=epsilon, advise=False)
     hv.release(data, plan, ledger=book, accept_noise=True)
-    (row,) = execute(book, "SELECT units FROM hexveil_events WHERE kind = 'reserved'")
-    blob = row["units"]
+    blob = execute(book, "SELECT units FROM hexveil_events WHERE kind = 'reserved'")[0]["units"]
     size = len(blob) // 28
     hashes = [blob[k : k + 16] for k in range(0, 16 * size, 16)]
     return (

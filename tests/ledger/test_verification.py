@@ -5,8 +5,7 @@ import sqlite3
 import pytest
 
 import hexveil as hv
-from ledger import books
-from ledger.books import change_body, draw, execute, losses, publish, rewrite, spend
+from ledger.books import GENESIS, change_body, draw, execute, link, losses, publish, rewrite, spend
 
 
 def filled(place):
@@ -34,9 +33,9 @@ def test_a_book_that_hangs_together_has_no_problem(place):
     and the event.
     """
     book = filled(place)
-    verdict, last = book.verify(), books.GENESIS
+    verdict, last = book.verify(), GENESIS
     for row in execute(book, "SELECT * FROM hexveil_events ORDER BY entry"):
-        last = books.link(last, row)
+        last = link(last, row)
         assert row["chain"] == last
     assert (verdict.entries, verdict.head, verdict.problems) == (18, last, ())
 

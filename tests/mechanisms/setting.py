@@ -19,19 +19,13 @@ from hexveil.records.dataset import Sums
 from hexveil.records.units import Units
 
 
-def labels(n_cells):
-    """Return cells named by a route."""
-    return CellTable(
-        hv.Labels("route"), labels={"route": tuple(f"line/{g}" for g in range(n_cells))}
-    )
-
-
 def dataset_of(counts, totals=0, squares=None, *, scale=None, cells=None, **facts):
     """Return a data set of given counts (users down, cells across) and sums of each pair."""
     occupancy = hv.Occupancy.from_dense(counts)
+    routes = tuple(f"line/{g}" for g in range(occupancy.n_cells))
     public = PublicMetadata(
         occupancy=occupancy,
-        cells=cells or labels(occupancy.n_cells),
+        cells=cells or CellTable(hv.Labels("route"), labels={"route": routes}),
         lattice=scale or ValueLattice.of((0, 60), 1),
         **facts,
     )

@@ -18,6 +18,7 @@ import pytest
 import hexveil as hv
 from publishing import archives
 from publishing.releases import records, release_of
+from publishing.setting import released
 from publishing.test_catalogue_facts import HOLDER as FACTS
 
 # rdflib's own parser of JSON-LD uses what rdflib deprecates.
@@ -72,7 +73,7 @@ def folder(request, portal_tools, tmp_path_factory):
     place = tmp_path_factory.mktemp("portal") / "map"
     release = release_of(place, "means", mapped=request.param != "labels")
     if request.param in ("pooled", "columns"):
-        release = {"pooled": pooled, "columns": several}[request.param](place)
+        release = {"pooled": pooled, "columns": several}[request.param]()
     facts = None if request.param == "bare map" else HOLDER
     return release.write(place, catalogue=facts)
 
@@ -87,18 +88,16 @@ def archive(portal_tools, tmp_path_factory):
     return home / "maps"
 
 
-def pooled(place):
+def pooled():
     """Return a release of hexagons in hours pooled over all days, up to midnight."""
     dataset = hv.read(
         records(), user="bus", value="speed", time="time", bounds=(0, 60), value_unit="km/h",
         lat="lat", lon="lon", repeats="keep", cells=hv.Cells(7, "1h", "Etc/GMT-1", "pooled"),
     )  # fmt: skip
-    book = hv.Ledger(f"{place}2.sqlite", dataset="buses", budget=100)
-    plan = hv.plan(dataset, epsilon=2, advise=False)
-    return hv.release(dataset, plan, ledger=book, accept_noise=True)
+    return released(dataset, epsilon=2)
 
 
-def several(place):
+def several():
     """Return a release of two value columns, with empty numbers where one has no such cell."""
     table = records()
     delay = pa.array(table["speed"].to_pylist(), mask=np.array(table["speed"]) < 11)
@@ -107,7 +106,7 @@ def several(place):
         bounds=(0, 60), lat="lat", lon="lon", repeats="keep", max_bad_rows=0.5,
         cells=hv.Cells(7, "1h", "Etc/GMT-1"), select=hv.Select(min_users=14),
     )  # fmt: skip
-    book = hv.Ledger(f"{place}3.sqlite", dataset="buses", budget=100)
+    book = hv.Ledger("memory://", dataset="buses", budget=100)
     made = hv.release(both, hv.plan(both, epsilon=4, advise=False), ledger=book, accept_noise=True)
     assert made.table["delay_mean_raw"].null_count > 0
     return made

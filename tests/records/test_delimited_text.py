@@ -24,14 +24,14 @@ ENDS = (b"\n", b"\r", b"\r\n", b"\n\r")
 
 def oracle(data, mark=b",", max_line=1_000_000):
     """Return the records of a text, and how many of its lines are malformed."""
-    lines, line = [], b""
+    lines, line = [], bytearray()
     for byte in data:
         if byte in b"\r\n":
-            lines.append(line)
-            line = b""
+            lines.append(bytes(line))
+            line.clear()
         else:
-            line += bytes([byte])
-    lines = [one for one in [*lines, line] if one]
+            line.append(byte)
+    lines = [one for one in [*lines, bytes(line)] if one]
     header = fields_of(lines.pop(0).removeprefix(b"\xef\xbb\xbf"), mark)
     lines = [one.removeprefix(b"\xef\xbb\xbf") for one in lines]
     records, malformed = [], 0
@@ -53,7 +53,7 @@ def fields_of(line, mark):
     """Return the fields of a line; None if a quote that begins a field does not end it."""
     fields, at = [], 0
     while True:
-        field = b""
+        field = bytearray()
         if line[at : at + 1] == b'"':
             at += 1
             while line[at : at + 2] == b'""' or (at < len(line) and line[at : at + 1] != b'"'):
@@ -66,7 +66,7 @@ def fields_of(line, mark):
             while at < len(line) and line[at : at + 1] != mark:
                 field += line[at : at + 1]
                 at += 1
-        fields.append(field)
+        fields.append(bytes(field))
         if at >= len(line):
             return fields
         at += 1

@@ -99,6 +99,7 @@ def test_streets_are_named_on_the_map_and_the_file_is_credited(city, tmp_path):
         ("[" * 100_000, "is not GeoJSON"),
         ({"type": "FeatureCollection", "features": []}, "holds no line"),
         ({"type": "LineString", "coordinates": []}, "holds no line"),
+        ({"type": "Feature", "properties": "x", "geometry": {}}, "is not GeoJSON"),
     ],
 )
 def test_bad_files_are_one_sentence(city, tmp_path, content, sentence):
@@ -158,16 +159,19 @@ def two_hours(wards):
     return page
 
 
+DATES = "dates 2025-03-05 to 2025-03-05"
+
+
 @pytest.mark.parametrize(
     ("facts", "words", "brief"),
     [
         (
-            {"select": "min_users 10; dates 2025-03-05 to 2025-03-05"},
+            {"select": f"min_users 10; {DATES}", "temporal": ("2025-03-03", "2025-03-09")},
             "Records of Wednesday 5 March 2025 (Asia/Kolkata)",
             " · 5 March 2025",
         ),
         (
-            {"slots": ("2024-12-31T23:00", "2025-01-02T00:00")},
+            {"slots": ("2024-12-31T23:00", "2025-01-02T00:00"), "select": DATES},
             "Records of Tuesday 31 December 2024 to Thursday 2 January 2025 (Asia/Kolkata)",
             " · 31 December 2024 to 2 January 2025",
         ),

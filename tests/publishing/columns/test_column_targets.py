@@ -8,8 +8,7 @@ import pytest
 
 import hexveil as hv
 from hexveil import BudgetError, InputError
-from hexveil.cli import main
-from publishing.releases import forge_whole
+from publishing.releases import called, forge_whole
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
 READ = {
@@ -89,7 +88,7 @@ def test_what_has_no_meaning_is_one_sentence(dataset, options, sentence):
 
 
 @pytest.mark.slow
-def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp_path, capsys):
+def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp_path):
     """Other spellings and orders are the same request; the folder states the targets."""
     book = hv.Ledger(tmp_path / "book.sqlite", dataset="air", budget=8)
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
@@ -111,8 +110,7 @@ def test_the_goal_is_released_saved_and_answered_again(dataset, plan, table, tmp
     targets = [one["plan"]["request"]["targets"] for one in stated]
     assert [one[0]["largest"] for one in targets] == [2.0, 6.0]
     assert all("weight" not in one for one in stated)
-    assert main(["dossier", str(folder)]) == 0
-    assert "| no2.air | mean | 6 |" in capsys.readouterr().out
+    assert "| no2.air | mean | 6 |" in called("dossier", folder)
     assert "errors that were asked of each column" in " ".join(
         (folder / "README.txt").read_text().split()
     )

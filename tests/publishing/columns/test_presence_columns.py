@@ -9,7 +9,7 @@ import pytest
 
 import hexveil as hv
 from hexveil import BudgetError, InputError
-from hexveil.cli import main
+from publishing.releases import called
 
 BOUNDS = {"pm25": (0, 100), "no2.air": (0, 200)}
 STATISTICS = ("mean", "p50", "share<20")
@@ -119,7 +119,7 @@ def test_columns_of_other_declarations_do_not_combine(dataset):
 
 
 @pytest.mark.slow
-def test_columns_under_a_delta_are_released_once(dataset, tmp_path, capsys):
+def test_columns_under_a_delta_are_released_once(dataset, tmp_path):
     """Together they cost less than the sum; another release does not fit into the account."""
     options = {"epsilon": 3, "fleet": 400, "statistics": STATISTICS}
     plan = hv.plan(dataset, delta="1e-6", advise=False, **options)
@@ -128,8 +128,7 @@ def test_columns_under_a_delta_are_released_once(dataset, tmp_path, capsys):
     made = hv.release(dataset, plan, ledger=book, accept_noise=True)
     folder = made.write(tmp_path / "map")
     assert hv.verify(folder)["guarantee"]["delta"] == "0.000001"
-    assert main(["dossier", str(folder)]) == 0
-    assert "(epsilon, delta)-differential privacy" in capsys.readouterr().out
+    assert "(epsilon, delta)-differential privacy" in called("dossier", folder)
     assert hv.release(dataset, plan, ledger=book).replayed
     second = hv.plan(dataset, delta="1e-6", edition="second", advise=False, **options)
     with pytest.raises(BudgetError):

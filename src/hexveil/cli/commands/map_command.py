@@ -115,7 +115,7 @@ def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
 
 def _states_days(run: Run) -> bool:
     """Return whether page and dossier name the days of the records: by slots, or as stated."""
-    has_dates = run.cells.slot != "pooled" and run.cells.timeslot != "none"
+    has_dates = run.cells.timeslot not in (None, "none") and run.cells.slot != "pooled"
     return has_dates or bool(run.select.dates or run.catalogue.temporal)
 
 

@@ -99,8 +99,8 @@ def describe_cut_off(statements: Sequence[Step], cells: int) -> list[str]:
 
     Examples
     --------
-    >>> describe_cut_off([{"statistic": "mean", "grades": {"cut_off": 3}}], 40)[0][:36]
-    'Cut off (average): 3 of 40 cells. Th'
+    >>> describe_cut_off([{"statistic": "mean", "grades": {"cut_off": 3}}], 40)[0][:15]
+    'One end unknown'
     """
     return [
         render_sentence(

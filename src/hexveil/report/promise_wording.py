@@ -50,8 +50,8 @@ def promise(
     Examples
     --------
     >>> print(promise("user-day", Fraction(1)))  # doctest: +NORMALIZE_WHITESPACE
-    Compared with the release that would have been published had the values of one user on one day
-    been anything else, the probability of any outcome differs by a factor of at most 2.72.
+    Compared with the release that would have been published had the values of one vehicle on one
+    day been anything else, the probability of any outcome differs by a factor of at most 2.72.
     """
     # Without an epsilon the sentence states the formula, for pages that explain the promise.
     factor = "formula" if epsilon is None else _limit(probability_factor(epsilon))

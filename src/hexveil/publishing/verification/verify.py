@@ -252,7 +252,7 @@ class FolderCheck:
         if (self.folder / stored_day.FILE).exists():
             yield stored_day.UNKNOWN
         if not file_comparison.is_same_version(self.manifest):
-            yield "words of promise, README.txt, page and descriptions: another version wrote them"
+            yield "the words of README.txt, promise, page, descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):
             yield "the lines and names of the holder's own layer on the page"
 

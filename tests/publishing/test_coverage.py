@@ -1,6 +1,6 @@
 """Bounds and intervals hold as often as they say: flights, real buses and a simulated city.
 
-25 runs of each data set and kind of plan at epsilon 1; plans with more stages of the flights
+40 runs of each data set and kind of plan at epsilon 1; plans with more stages of the flights
 alone. With HEXVEIL_ATTACK=1 100 runs, and such plans of each. `-rP` shows the rows of the page
 docs/understand/estimates.md. A run is a release, but for the noise: that and the private choices
 are drawn by numpy from the laws that the noise library has, with the scales that it was asked for.
@@ -23,11 +23,11 @@ from publishing import noise_library
 from publishing.releases import called, statements_of
 
 LONG = bool(os.environ.get("HEXVEIL_ATTACK"))
-RUNS = 100 if LONG else 25
+RUNS = 100 if LONG else 40
 SURE = 4.0
-"""How many standard errors below a limit a true share at the limit is found in 1 of 4,000 tests.
+"""How many standard errors below a limit a true share at the limit is found in 1 of 7,000 tests.
 
-By Student's t with 24 degrees of freedom.
+By Student's t with 39 degrees of freedom.
 """
 PLACED = {"user": "user_id", "value": "value", "lat": "lat", "lon": "lon", "time": "timestamp"}
 FEED = {

@@ -17,6 +17,7 @@ import click
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.report.manifest_view import unit_of_statistic
+from hexveil.report.templates import format_rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -155,12 +156,8 @@ def spend_json(spend: Spend) -> dict[str, Any]:
 
 
 def _up(number: float) -> float:
-    """Round up to three digits."""
-    if number <= 0:
-        return 0.0
-    # The inner rounding removes binary noise: 2.3 must stay 2.3, not become 2.31.
-    digits = 2 - math.floor(math.log10(number))
-    return math.ceil(round(number * 10.0**digits, 9)) / 10.0**digits
+    """Round up to three digits, as texts of a release do."""
+    return float(format_rounded_up(number).replace(",", "")) if number > 0 else 0.0
 
 
 def measured(number: float, value_unit: str) -> str:

@@ -128,11 +128,11 @@ POINT = ("bus,speed,lat,lon,time", "{bus},{speed},21.1{bus},72.8{bus},2026-10-05
 
 @pytest.mark.parametrize(
     ("lines", "speed", "mark"),
-    [(COMMA, "20,5", ","), (POINT, '"1,234"', None), (COMMA, "20.5", None)],
-    ids=["commas", "thousands", "both"],
+    [(COMMA, "20,5", ","), (POINT, '"1,5"', None), (COMMA, "20.5", ",")],
+    ids=["commas", "points", "both"],
 )
 def test_a_decimal_comma_is_recognised_before_the_first_question(fleet, answer, lines, speed, mark):
-    """The draft and the answers state it, unless some number has a point."""
+    """The draft and the answers state it by latitudes and longitudes, whatever values are like."""
     head, row = lines
     rows = [row.format(bus=bus, speed=speed) for bus in range(12)]
     (fleet / "feed.csv").write_text("\n".join([head, *rows]))

@@ -62,6 +62,7 @@ def look_at_columns(run: Run, *, trust: bool = False) -> SourceSchema:
         record_format=arguments.record_format(run),
         look_at_rows=not arguments.is_presence_private(run),
         times=(run.columns.time,) if isinstance(run.columns.time, str) else (),
+        places=[name for name in (run.columns.lat, run.columns.lon) if name],
     )
 
 

@@ -119,7 +119,7 @@ def _add_format(time: object, look: SourceSchema, values: Fields, notes: Fields)
     """Add the format of numbers and times, and where the records of documents are."""
     if look.decimal != "." and ("format", "decimal") not in values:
         values["format", "decimal"] = quote(look.decimal)
-        notes["format", "decimal"] = "So the first numbers are written."
+        notes["format", "decimal"] = "So the first places are written."
     if look.record_path is not None:
         values.setdefault(("format", "record_path"), quote(look.record_path))
     formats = look.time_formats.get(str(getattr(time, "name", time)), ())

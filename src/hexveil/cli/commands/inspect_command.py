@@ -44,9 +44,8 @@ def _print_draft(run: Run, options: declarations.InspectOptions) -> None:
         raise InputError("--init prints a run file and nothing else; omit --json and --sql.")
     if str(run.release.out).endswith(".toml"):
         raise InputError(
-            "--out is the folder of the map, not the run file. The draft goes to the terminal; "
-            "write it with: hexveil inspect SOURCE --init > run.toml (a file of that name is "
-            "replaced)."
+            "--out is the folder of the map, not the run file. Write the draft with: hexveil "
+            "inspect SOURCE --init > run.toml (a file of that name is replaced)."
         )
     look = guided.look_at_columns(run, trust=options.trust_header)
     # The draft ends its last line itself, because it goes into a file.

@@ -1,6 +1,6 @@
 """The columns of a source by name and declared type, for whoever has no run file yet.
 
-Formats of public times and the decimal mark, told by the first rows, which stay in the engine.
+Formats of public times and places, told by the first rows, which stay in the engine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hexveil.records.sources.columns import ColumnRef, Schema, all_names, find_c
 from hexveil.records.sources.headers import first_line, has_header, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
-from hexveil.records.sources.vocabulary import is_envelope, is_id_name
+from hexveil.records.sources.vocabulary import is_envelope, is_id_name, is_place_name
 
 _MEMORY = "500MB"
 
@@ -46,7 +46,7 @@ class SourceSchema:
         By column, of a pair by that of the times of day: formats that the first times have, if
         they are not in the usual form; several where day and month can change places.
     decimal : str
-        Decimal mark of the first numbers that are text.
+        Decimal mark of the first latitudes and longitudes that are text.
     """
 
     schema: Schema
@@ -66,6 +66,7 @@ def inspect_schema(
     record_format: RecordFormat = PLAIN,
     look_at_rows: bool = False,
     times: Collection[str] = (),
+    places: Collection[str] = (),
 ) -> SourceSchema:
     """Return the columns of a source that `read` takes, without a value of its records.
 
@@ -82,10 +83,10 @@ def inspect_schema(
     record_format : RecordFormat
         Its record path and its file columns count here.
     look_at_rows : bool
-        Whether the first rows may be looked at for formats: where times, and which values are
-        usable, are public.
-    times : collection of str
-        Columns of times that the caller knows.
+        Whether times and places of the first rows may be looked at for formats: where presence is
+        public. Values are never looked at.
+    times, places : collection of str
+        Columns of times, and of latitudes and longitudes, that the caller knows.
 
     Raises
     ------
@@ -115,7 +116,7 @@ def inspect_schema(
         opened.check_files(())
         constant_ids = _constant_ids(session, opened)
         pair, formats = guess(session, opened, times) if look_at_rows else (None, {})
-        decimal = _decimal_mark(session, opened, times) if look_at_rows else "."
+        decimal = _decimal_mark(session, opened, places, known_columns) if look_at_rows else "."
     return SourceSchema(
         opened.schema, opened.documents, constant_ids, envelope_path, pair, formats, decimal
     )
@@ -169,8 +170,8 @@ _CLOCKS = (
     *(" %H:%M:%S", " %H:%M:%S.%f", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:%S", "T%H%M%S"),
     *(" %H%M%S", "%H%M%S", ", %H:%M:%S", " %H:%M:%S %z", " %H.%M.%S", "", "T%H%M%S%z"),
 )
-_MARKS = (r"[-+]?\d+,(\d{1,2}|\d{4,})", r"[-+]?\d+\.\d+")
-"""Numbers with a decimal comma, and with a point; three digits after a comma can be thousands."""
+_MARKS = (r"[-+]?\d+,\d+", r"[-+]?\d+\.\d+")
+"""Degrees with a decimal comma, and with a point."""
 FORMATS = tuple(f"{day}{clock}" for day, clock in product(_DAYS, _CLOCKS))
 
 
@@ -218,15 +219,16 @@ def _formats(session: Session, records: str, texts: dict[str, str]) -> dict[str,
     return formats
 
 
-def _decimal_mark(session: Session, relation: Relation, times: Collection[str]) -> str:
-    """Return the decimal mark of numbers that are text: a comma, where no number has a point."""
-    is_time = vocabulary.is_time_name
-    refs, records = _found(relation, lambda name: name not in times and not is_time(name))
+def _decimal_mark(
+    session: Session, relation: Relation, places: Collection[str], known: Collection[str]
+) -> str:
+    """Return the decimal mark of latitudes and longitudes, which are public; never of values."""
+    # A column that is known for something else may hold values.
+    refs, records = _found(relation, lambda n: n in places or (n not in known and is_place_name(n)))
     texts = [text(ref, relation.document) for ref in refs.values() if ref.kind.name == "text"]
-    first = f"SELECT * FROM ({records}) LIMIT {_LOOKED_AT}"
+    first = f"SELECT unnest([{', '.join(texts)}]) AS x FROM ({records}) LIMIT {_LOOKED_AT}"
     marks = ", ".join(f"bool_or(regexp_full_match(trim(x), {literal(mark)}))" for mark in _MARKS)
-    unnested = f"SELECT unnest([{', '.join(texts)}]) AS x FROM ({first})"
-    comma, point = session.rows(f"SELECT {marks} FROM ({unnested})")[0] if texts else (0, 0)
+    comma, point = session.rows(f"SELECT {marks} FROM ({first})")[0] if texts else (0, 0)
     return "," if comma and not point else "."
 
 

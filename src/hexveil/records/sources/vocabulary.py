@@ -122,6 +122,11 @@ def is_time_name(name: str) -> bool:
     return not {"time", "timestamp", "date", "datetime", "ts"}.isdisjoint(words(name))
 
 
+def is_place_name(name: str) -> bool:
+    """Return whether a name is one of latitudes or longitudes."""
+    return words(name)[-1:] != [] and words(name)[-1] in (*PHRASES["lat"], *PHRASES["lon"])
+
+
 def day_and_time(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of names, of a date and a time of day, that are alike but for this word.
 

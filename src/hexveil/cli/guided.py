@@ -170,8 +170,7 @@ def _counted(run: Run) -> list[Offer]:
         raise InputError(f"nothing was spent: {grid_text.absence(table)}")
     proposed = [offer for _, offer in distinct(table.proposals)]
     # One reading serves all grids, and the days.
-    clock = str(run.cells.timezone or "UTC")
-    daily = Cells(0, "1d", clock)
+    daily = Cells(0, "1d", str(run.cells.timezone or "UTC"))
     grids = (*dict.fromkeys(offer.grid for offer in proposed), *[daily] * bool(run.columns.time))
     on_grids = dict(zip(grids, counted(facts, grids), strict=True))
     days = _days_of(on_grids.get(daily))

@@ -81,6 +81,11 @@ PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
 """Standard deviations of the priors, of logarithms."""
 
 
+def usual_deviation(days: Sequence[PublishedDay]) -> float:
+    """Return the geometric mean of users' deviations of some days."""
+    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+
+
 @dataclass(frozen=True, eq=False)
 class _Day(ReadOnlyArrays):
     """A published day, the days since the one before, and which cells it has."""
@@ -170,7 +175,7 @@ class Memory:
             index = np.searchsorted(cells, name)
             gap = published.day - days[number - 1].day if number else 0
             self.days.append(_Day(published, gap, index))
-        self.user = float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
+        self.user = usual_deviation(days)
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
 

@@ -80,11 +80,6 @@ class PublishedDay(ReadOnlyArrays):
         return self.day % 7 in (6, 0)
 
 
-def usual_deviation(days: Sequence[PublishedDay]) -> float:
-    """Return the geometric mean of users' deviations of some days."""
-    return float(np.exp(np.mean([np.log(day.user_deviation) for day in days])))
-
-
 def cell_names(place: np.typing.NDArray[np.str_], slot: Ints) -> np.typing.NDArray[np.str_]:
     """Return a name of each cell, by place and slot."""
     return np.char.add(np.char.add(place, "|"), slot.astype(str))

@@ -22,8 +22,8 @@ from hexveil.accounting.promise import promised
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
-from hexveil.learning.memory import Deviations, Forecast, Memory
-from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day, usual_deviation
+from hexveil.learning.memory import Deviations, Forecast, Memory, usual_deviation
+from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day
 from hexveil.learning.remembering import (
     DayEstimates,
     Remembered,

@@ -15,7 +15,8 @@ import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
-from hexveil.learning.published_day import blank_day, cell_names, summarize_day, usual_deviation
+from hexveil.learning.memory import usual_deviation
+from hexveil.learning.published_day import blank_day, cell_names, summarize_day
 from hexveil.learning.remembering import NORMAL_95
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import PooledLaw

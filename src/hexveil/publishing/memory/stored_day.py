@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hexveil.learning.memory import Deviations, Forecast
-from hexveil.learning.published_day import BINS, PublishedDay, usual_deviation
+from hexveil.learning.memory import Deviations, Forecast, usual_deviation
+from hexveil.learning.published_day import BINS, PublishedDay
 from hexveil.learning.remembering import Remembered, estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of

@@ -25,7 +25,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hexveil.base.errors import StorageError
 
 if sys.platform != "win32":  # where releases are read, and none is written
     import fcntl
@@ -104,22 +103,6 @@ def write(path: Path, content: bytes, *, mode: int = 0o666) -> Path:
     with file(path, mode=mode) as temporary:
         temporary.write_bytes(content)
     return path
-
-
-def write_named(path: Path, content: bytes) -> Path:
-    """Write a file that the caller named, in place of any of that name; return it.
-
-    Raises
-    ------
-    StorageError
-        If it cannot be written.
-    """
-    try:
-        return write(path, content)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written ({reason(error)}); name another file."
-        ) from None
 
 
 def check_writable(path: Path) -> None:

@@ -133,7 +133,7 @@ def new_folder(parent: Path, name: str) -> Path:
 
 # ---- the invented city ----
 
-CITY = City(users=350, days=30, seed=1, interval="60s")
+CITY = City(users=350, days=30, seed=1, interval=60)
 
 
 def write_city(folder: Path) -> None:

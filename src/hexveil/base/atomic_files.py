@@ -25,7 +25,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-
 if sys.platform != "win32":  # where releases are read, and none is written
     import fcntl
 

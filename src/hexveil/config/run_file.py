@@ -142,7 +142,7 @@ def _moved(path: Any, folder: Path) -> Any:  # noqa: ANN401  one path or several
 
 def path_from(folder: Path, path: str) -> str:
     """Return a path that starts in the current folder as one that starts in `folder`."""
-    if "://" in path or os.path.isabs(path):  # noqa: PTH117  an address is no path
+    if not path.strip() or "://" in path or os.path.isabs(path):  # noqa: PTH117  an address is no path
         return path
     try:
         return os.path.relpath(path, folder)

@@ -81,7 +81,9 @@ def connect_existing(url: str | Path) -> sa.Engine:
         If it cannot be reached.
     """
     engine = _engine(url)
-    exists = engine.dialect.name != "sqlite" or Path(engine.url.database or "").is_file()
+    file = Path(engine.url.database or "")
+    # Into an empty file SQLite would write its header.
+    exists = engine.dialect.name != "sqlite" or (file.is_file() and file.stat().st_size > 0)
     if exists:
         with transaction(engine) as connection:
             exists = _check_tables(connection)

@@ -23,8 +23,6 @@ Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
 Names load when they are first used, so that the theory imports without an engine.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING
 

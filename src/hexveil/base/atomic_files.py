@@ -10,8 +10,6 @@ its result (a draw and its storage) or removes private files. A kill or a power 
 both callers have an answer to that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

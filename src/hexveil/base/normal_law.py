@@ -5,8 +5,6 @@ it would double what is installed, and checks numbers by `ndtr` alone: that of t
 takes longer.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from types import ModuleType

@@ -6,8 +6,6 @@ the transaction. A commit that returned survives a power cut: WAL with full sync
 PostgreSQL synchronous_commit is asked for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

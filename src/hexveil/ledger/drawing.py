@@ -16,8 +16,6 @@ Otherwise a disk, a quota or a limit on file sizes could have space for the even
 draw, but not for its result: the draw would be lost for its size alone, and paid for twice.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -4,8 +4,6 @@ It holds no true mean, no count of clamped rows, no file size, no time stamp and
 contents: those depend on values.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

@@ -15,11 +15,10 @@ presence all records of one unit are added or removed. Loss of a unit: the sum o
 all components, or under a δ of its squares of μ.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -29,15 +28,11 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.promise import of_amount
+from hexveil.base.arrays import Floats
 from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import read_only
+from hexveil.mechanisms import CellMechanism, ThresholdMechanism
 from hexveil.mechanisms.spelling import spelled
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms import CellMechanism, ThresholdMechanism
 
 Json = dict[str, Any]
 

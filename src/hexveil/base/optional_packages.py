@@ -3,18 +3,13 @@
 Names of a package that load on first use, so that no command waits for unused ones.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 
 def require_package(package: str, extra: str = "") -> None:

@@ -4,12 +4,11 @@ One message names all required arguments that the run lacks; omitted fields keep
 function.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
@@ -21,9 +20,6 @@ from hexveil.model.statistic_terms import has_distribution
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.request import PRESENCE, SEVERAL
 from hexveil.records.sources.record_format import RecordFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Arguments = dict[str, Any]
 

@@ -11,17 +11,14 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import FIELDS, SECTIONS, option, read_value, section_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 Key = tuple[str, str]
 """Section and name of a field."""

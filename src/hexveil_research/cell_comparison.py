@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from hexveil.records import Dataset
+    from hexveil.records.dataset import Dataset
     from hexveil_research.evaluate_command import EvaluateOptions
 
 

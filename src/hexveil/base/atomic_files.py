@@ -122,9 +122,9 @@ def remove_stale(place: Path, name: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def exclusive_lock(place: Path) -> Iterator[None]:
-    """Hold the exclusive lock of a folder; on a disk without locks do not wait."""
-    with _opened(place) as handle:
+def exclusive_lock(place: Path, flags: int = os.O_RDONLY) -> Iterator[None]:
+    """Hold the exclusive lock of a file or folder; on a disk without locks do not wait."""
+    with _opened(place, flags) as handle:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

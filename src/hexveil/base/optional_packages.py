@@ -63,7 +63,7 @@ def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], objec
     package : str
         Its dotted name.
     homes : mapping of str to str
-        The module of each name, below the package.
+        The module of each name, below the package, and after a colon its name there; or itself.
 
     Examples
     --------
@@ -75,8 +75,10 @@ def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], objec
     def load(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home, _, own_name = homes[name].partition(":")
         with extras_named():
-            value = getattr(import_module(f"{package}.{homes[name]}"), name)
+            module = import_module(f"{package}.{home}")
+            value = module if home == name else getattr(module, own_name or name)
         setattr(sys.modules[package], name, value)
         return value
 

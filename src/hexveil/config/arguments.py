@@ -29,7 +29,7 @@ BEGIN = "; hexveil inspect FILE --init > run.toml drafts a run file that names t
 
 def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `read`, without its source."""
-    from hexveil.records import Select  # noqa: PLC0415  the engine loads when records are read
+    from hexveil.records.select import Select  # noqa: PLC0415  the engine loads when records are read
 
     fields = {
         **run.columns.explicit_fields(),

@@ -19,7 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.model.cells import Cells
-from hexveil.records import Dataset, Select, read
+from hexveil.records.dataset import Dataset
+from hexveil.records.read import read
+from hexveil.records.select import Select
 from hexveil_research.papers.comp.axes import error_claims, error_panel, loss_claims, loss_panel
 from hexveil_research.papers.comp.runs import (
     WIDER,

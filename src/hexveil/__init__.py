@@ -108,7 +108,8 @@ _HOMES = {
     "verify": "publishing.verification.verify",
 }
 
-__all__ = list({"__version__": "", **_HOMES})
+__all__ = list(_HOMES)
+__all__ += ["__version__"]
 
 __getattr__ = load_on_use(__name__, _HOMES)
 

@@ -65,7 +65,8 @@ if TYPE_CHECKING:
     from hexveil.records.sources.record_format import RecordFormat as RecordFormat
     from hexveil.simulation.city import example as example
 
-    Occupancy, publish = LocalOccupancy, publish_run
+    Occupancy = LocalOccupancy
+    publish = publish_run
 
 __version__ = "0.2.0"
 

@@ -16,7 +16,7 @@ from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
 from hexveil.planning.request import refuse
 from hexveil.publishing.folder import check_writable
-from hexveil.report import read_context
+from hexveil.report.geography.context import read_context
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations

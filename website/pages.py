@@ -92,7 +92,7 @@ def with_live_map(markdown: str, place: str) -> str:
     frame = (
         f'<iframe class="live" src="{page}" title="A released map of an invented city: choose a '
         'timeslot, point at a hexagon" loading="lazy"></iframe>\n\n'
-        "*Four weeks of 200 buses in an invented city, protected per bus and day at ε = 1: the "
+        "*A week of 300 buses in an invented city, protected per bus and day at ε = 1: the "
         f"page of a release, made by a [notebook]({notebook}) when this site was built. "
         f'<a href="{page}">Open it alone</a>.*'
     )

@@ -142,3 +142,38 @@ def test_a_decimal_comma_is_recognised_before_the_first_question(fleet, answer, 
     before = " ".join(said.err.partition("Why")[0].split())
     assert before.startswith("Recognised")
     assert ("numbers with a decimal comma" in before) == (mark is not None)
+
+
+def test_two_decimal_marks_are_refused_before_the_first_question(fleet, answer, refuse):
+    """Two marks among latitudes and longitudes; what values are like decides nothing."""
+    head, row = COMMA
+    rows = [row.format(bus=bus, speed="20,5").replace("72,8", "72.8") for bus in range(12)]
+    (fleet / "feed.csv").write_text("\n".join([head, *rows]))
+    said, _ = answer("map feed.csv")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("hexveil: source: some of the first places in lat and lon have")
+    assert refuse("inspect feed.csv --init").err == said.err
+
+
+@pytest.mark.parametrize(
+    ("header", "bounds"),
+    [
+        ("Fahrzeug;Zeitpunkt;Breitengrad;Längengrad;Geschwindigkeit", " [0,100 km/h]"),
+        ("Véhicule;Horodatage;Latitude;Longitude;Vitesse (m/s)", " [0,30 m/s]"),
+        ("matrícula;hora;latitud;longitud;velocidad_kmh", " [0,100 km/h]"),
+        ("pojazd;czas;szerokość geograficzna;długość geograficzna;prędkość", " [0,100 km/h]"),
+        ("वाहन;समय;अक्षांश;देशांतर;गति", " [0,100 km/h]"),
+        ("voertuig;tijdstip;breedtegraad;lengtegraad;snelheid_mph", " [0,60 mph]"),
+        ("vehicle;time;lat;lon;speed_knots", ""),
+        ("targa;orario;latitudine;longitudine;temperatura", " [-40,60 °C]"),
+    ],
+)
+def test_headers_of_other_languages_are_known(header, bounds, fleet, answer):
+    """A header is told from a record; columns have their roles, and usual bounds are proposed."""
+    rows = [f"x{bus};2026-10-05T08:00:00Z;21,5;72,8;4711" for bus in range(3)]
+    (fleet / "feed.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
+    said = " ".join(answer("map feed.csv")[0].err.split())
+    user, time, lat, lon, value = header.split(";")
+    recognised = f"vehicle {user}; value {value}; time {time}; place {lat} and {lon}; numbers with"
+    assert said.startswith(f"Recognised {recognised} a decimal comma.")
+    assert f"Smallest and largest value, with the unit of measure{bounds}:" in said

@@ -240,6 +240,7 @@ class Window:
                 for offer in offers
             ],
             "legend": legend,
+            "questions": [self._field(question) for question in self._period(*offers)],
             "protects_presence": arguments.is_presence_private(run),
         }
 
@@ -248,7 +249,17 @@ class Window:
         offer = next((one for k, one in offers.items() if str(k) == form.get("map")), None)
         if offer is None:
             raise InputError("choose one of the maps.")
-        return self._plan(offer.applied_to(self._chosen("run")), offer.words)
+        run, self._typed = offer.applied_to(self._chosen("run")), self._typed | form
+        # Asked once for all maps: slots of the chosen one may name the days themselves.
+        for question in self._period(offer):
+            run = questions.answered(run, question, form.get(".".join(question.key), ""))
+        return self._plan(run, offer.words)
+
+    def _period(self, *offers: guided.Offer) -> list[questions.Question]:
+        """Return the question for which days a map is, if one of these does not name them."""
+        run = self._chosen("run")
+        asked = (questions.open_period(offer.applied_to(run), offer.days) for offer in offers)
+        return next(filter(None, asked), [])
 
     def _plan(self, run: Run, words: str) -> str:
         self._choose(words=words)
@@ -302,6 +313,7 @@ class Window:
         written = write(run, published, folder)
         rows, names = end_rows(used, published, written, book), [path.name for path in written]
         done = {"rows": texts_of(rows), "folder": folder, "file": file, "names": names}
+        done["stated"] = questions.states_days(run)
         self._choose(published=done)
         del self._choices["planned"]  # with its sums
         return "done"
@@ -317,6 +329,7 @@ class Window:
             "names": published["names"],
             "daily": daily,
             "dated": self._chosen("run").select.dates is not None,
+            "stated": published["stated"],
             "cron": f"30 6 * * *  cd {folder} && {daily}".replace("%", "\\%"),
             "account": statement(self._chosen("run")),
         }

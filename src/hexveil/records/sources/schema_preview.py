@@ -229,7 +229,13 @@ def _decimal_mark(
     first = f"SELECT unnest([{', '.join(texts)}]) AS x FROM ({records}) LIMIT {_LOOKED_AT}"
     marks = ", ".join(f"bool_or(regexp_full_match(trim(x), {literal(mark)}))" for mark in _MARKS)
     comma, point = session.rows(f"SELECT {marks} FROM ({first})")[0] if texts else (0, 0)
-    return "," if comma and not point else "."
+    if comma and point:
+        raise InputError(
+            f"source: some of the first places in {' and '.join(refs)} have a decimal comma, and "
+            "some a decimal point; one mark holds for all numbers. Export the records again, or "
+            "replace the commas in these columns by points (and declare the mark of the values)."
+        )
+    return "," if comma else "."
 
 
 def _fitting(session: Session, times: str, patterns: Sequence[str]) -> tuple[str, ...]:

@@ -8,7 +8,10 @@ and "speed_of_kr7731" are not.
 from __future__ import annotations
 
 import re
+import tomllib
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 
 PHRASES: Mapping[str, tuple[str, ...]] = {
     "lat": ("latitude", "lat"),
@@ -44,6 +47,14 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Words that columns of a role are called by, the likelier first."""
 
+_LETTERS = str.maketrans({"ł": "l", "Ł": "L", "ß": "ss"})
+_TRANSLATIONS = (files(__package__) / "translations.toml").read_text(encoding="utf-8")
+_ENGLISH = {
+    unicodedata.normalize("NFKD", word): english
+    for english, foreign in tomllib.loads(_TRANSLATIONS).items()
+    for word in foreign.split()
+}
+
 _SPOKEN = {word for phrases in PHRASES.values() for name in phrases for word in name.split()}
 _KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
     *("last", "first", "current", "start", "end", "arrival", "departure", "actual", "trip", "gps"),
@@ -71,8 +82,9 @@ _QUALITIES = {
     *("weight", "capacity", "colour", "color", "status", "state", "mode", "count", "speed", "year"),
 }
 """Last words of names that say something of a vehicle, and not which one it is."""
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_PLAIN = re.compile(r"[A-Za-z0-9 _./:-]+")
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[\u0900-\u0965\u0970-\u097f]+|\d+")
+"""Letters of our alphabet and of Devanagari; digits."""
+_PLAIN = re.compile(r"(?:[A-Za-z0-9 _./:-]|[\u0900-\u0965\u0970-\u097f])+")
 _NUMBERED = re.compile(
     r"^no 2\b|\b(?:icao 24|pm (?:1|10|25|2 5)|(?:so|co) 2|o 3|wgs 84"
     r"|(?:coordinates|location|position|point|geometry|geom) [01])\b"
@@ -81,14 +93,21 @@ _NUMBERED = re.compile(
 
 
 def words(name: str) -> list[str]:
-    """Return the words of a name, in small letters.
+    """Return the words of a name, in small letters and, if they are known ones, in English.
 
     Examples
     --------
-    >>> words("observationDateTime"), words("PM2.5")
-    (['observation', 'date', 'time'], ['pm', '2', '5'])
+    >>> words("observationDateTime"), words("PM2.5"), words("Prędkość")
+    (['observation', 'date', 'time'], ['pm', '2', '5'], ['speed'])
     """
-    return [word.lower() for word in _WORD.findall(name)]
+    spelled = [word.lower() for word in _WORD.findall(_plain(name))]
+    return [part for word in spelled for part in _ENGLISH.get(word, word).split()]
+
+
+def _plain(name: str) -> str:
+    """Return a name without accents."""
+    parts = unicodedata.normalize("NFKD", name).translate(_LETTERS)
+    return "".join(part for part in parts if not "\u0300" <= part <= "\u036f")
 
 
 def is_known_name(name: str) -> bool:
@@ -101,7 +120,7 @@ def is_known_name(name: str) -> bool:
     """
     name_words = words(name)
     # Other letters are not split into words, and so could hide an id between known ones.
-    if not name_words or not _PLAIN.fullmatch(name):
+    if not name_words or not _PLAIN.fullmatch(_plain(name)):
         return False
     return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(name_words)).split())
 

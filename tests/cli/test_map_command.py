@@ -86,6 +86,9 @@ def test_yes_guesses_nothing(fleet, refuse, okay):
         "ledger.budget, too.\n"
     )
     assert "map asks on a terminal" in refuse("map buses.parquet").err
+    said = refuse(f"map buses.parquet --yes {GIVEN} --epsilon 3").err
+    assert "the budget 2 is below the privacy cost of this map, epsilon 3" in said
+    assert [path.name for path in fleet.iterdir()] == ["buses.parquet"]
     made = json.loads(okay(f"map buses.parquet --yes {GIVEN} --json").out)
     assert made["ledger"]["budget"] == "2"
     # The run file has no open question, and its ledger has the numbers.
@@ -102,7 +105,12 @@ def test_columns_that_no_name_tells_are_asked_for(fleet, refuse):
     """The option that names them is said; private presence and several columns are refused."""
     (fleet / "odd.csv").write_text("a,b,lat,lon,time\n1,2,21.1,72.8,2024-01-01T00:00:00Z\n")
     said = refuse("map odd.csv --yes")
-    assert "--user COLUMN, --value COLUMN" in said.err
+    assert "like the vehicle and the value: name it, with --user COLUMN, --value COLUMN" in said.err
+    row = "7,2,21.1,72.8,2024-01-01T00:00:00Z\n"
+    (fleet / "one.csv").write_text(f"bus,speed,lat,lon,time\n{row}{row}")
+    assert "vehicle (all rows have the same id in bus): name it" in refuse("map one.csv").err
+    (fleet / "scan.csv").write_bytes(b"%PDF-1.7\nxref\n")
+    assert "a single column, so this is no table of records" in refuse("map scan.csv").err
     assert "hexveil inspect SOURCE --init" in refuse("map buses.parquet --protect presence").err
     assert "takes one value column" in refuse("map buses.parquet --value speed --value lat").err
     assert "--json requires --yes" in refuse("map buses.parquet --json").err

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_bounds, to_positive_fraction
+from hexveil.base.rational import to_bounds, to_fraction, to_positive_fraction
 from hexveil.cli import formatting, receipts
 from hexveil.config import Run, arguments
 from hexveil.config.fields import FIELDS, read_value
@@ -188,7 +188,19 @@ def answered(run: Run, question: Question, answer: str) -> Run:
     if question.key == ("values", "bounds"):
         answer, unit = range_of(answer)
         run = run.with_fields("values", value_unit=unit) if unit else run
-    return run.with_fields(section, **{name: read_value(FIELDS[question.key], answer)})
+    run = run.with_fields(section, **{name: read_value(FIELDS[question.key], answer)})
+    refuse_small_budget(run)
+    return run
+
+
+def refuse_small_budget(run: Run) -> None:
+    """Refuse a budget that the map itself exceeds."""
+    epsilon, budget = run.plan.epsilon, run.ledger.budget
+    if epsilon and budget and to_fraction(budget, "budget") < to_fraction(epsilon, "epsilon"):
+        raise InputError(
+            f"the budget {budget} is below the privacy cost of this map, epsilon {epsilon}: take a "
+            "larger budget or a smaller epsilon."
+        )
 
 
 def range_of(answer: str) -> tuple[str, str]:

@@ -27,8 +27,9 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     _check_run(run, options)
     look = guided.look_at_columns(run, trust=options.trust_header)
     completed = guided.drafted(run, look)
-    guided.check_columns(completed)
+    guided.check_columns(completed, look)
     unanswered = questions.open_questions(run, completed, look)
+    questions.refuse_small_budget(completed)
     _check_answers(unanswered, options)
     if not options.yes:
         columns = guided.recognised(completed).items()

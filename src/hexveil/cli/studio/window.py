@@ -34,6 +34,7 @@ from hexveil.report.promise_wording import promise
 if TYPE_CHECKING:
     from hexveil.cli.formatting import Row
     from hexveil.config.run_file import Key
+    from hexveil.records.sources.schema_preview import SourceSchema
     from hexveil.report.promise_wording import Protect
 
     Form = dict[str, str]
@@ -148,7 +149,7 @@ class Window:
         columns_stated = stated.columns.explicit_fields()
         return {
             "recognised": guided.recognised(drafted),
-            "missing": _missing(drafted),
+            "missing": _missing(drafted, self._chosen("look")),
             "columns": columns,
             "roles": [(role, text, columns_stated.get(role, "")) for role, text in ROLES.items()],
             "questions": [self._field(question) for question in self._questions()],
@@ -196,7 +197,7 @@ class Window:
         run, refused = self._chosen("drafted"), []
         self._typed = form
         self._choose(drafted=run)
-        guided.check_columns(run)
+        guided.check_columns(run, self._chosen("look"))
         for question in self._questions():
             answer = form.get(".".join(question.key), "")
             if question.key == ("values", "bounds"):
@@ -346,10 +347,10 @@ class Window:
         return "text/html", (published["folder"] / path[0]).read_bytes()
 
 
-def _missing(drafted: Run) -> str:
+def _missing(drafted: Run, look: SourceSchema) -> str:
     """Return which columns were not recognised, in words; nothing if all were."""
     try:
-        guided.check_columns(drafted)
+        guided.check_columns(drafted, look)
     except InputError as error:
         return str(error).partition(":")[0]
     return ""

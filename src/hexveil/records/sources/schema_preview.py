@@ -152,6 +152,11 @@ def _refuse_doubtful(
     fields = first_line(path, among, record_format).fields
     if not is_confirmed(fields, known_columns) and not has_header(path, record_format):
         label = safe_path(path, among)
+        if len(fields) == 1:
+            raise InputError(
+                f"source: the first line of {label} has a single column, so this is no table of "
+                "records; export them as CSV with a line of column names, or name another file."
+            )
         raise InputError(
             f"source: the first line of {label} may be a record, so none of it is shown "
             f"({len(fields)} columns were found); add a header, or if the line is one, say so "

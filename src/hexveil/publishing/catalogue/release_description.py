@@ -205,6 +205,7 @@ def describe_release(
         "value_unit": common_unit(statistics, dataset["value_unit"]),
         "dataset": dataset["name"],
         "grid": grid,
+        "width": f"{hexagons.across(grid['resolution']):.2g}" if "resolution" in grid else "",
         "days": describe_origin(table, manifest)["brief_period"],
         "cells": table.num_rows,
         "promise": guarantee["promise"],

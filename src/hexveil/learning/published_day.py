@@ -37,8 +37,8 @@ Where = tuple[int, np.typing.NDArray[np.str_], Ints]
 BINS = 64
 LASTING_PRIOR = 0.55
 """Part of `lasting` that is the same on all days; the rest of its square is drawn every day."""
-FACTORS: Floats = np.exp(0.25 * np.arange(-4, 5))
-"""Factors that the deviations of forecasts may have."""
+FACTORS: Floats = np.sqrt(2.0) ** np.arange(-1, 4)
+"""Factors of deviations of forecasts; numbers agree too well where all of them hide the same."""
 LEAST = 1e-30
 """Least likelihood of a bin, against the largest one of its cell: no number is impossible."""
 

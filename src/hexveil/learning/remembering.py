@@ -39,7 +39,7 @@ MOST_DAYS = 60
 FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53, 61))
 """Numbers of days at which deviations are fitted; 61 is every day from then on."""
 DAYS_OF_A_FIT = 7
-OWN_SHARE = 0.85
+OWN_SHARE = 0.7
 """Part of a day's sampling deviation of users that intervals have room for."""
 LOG_FACTOR_SD = 0.5
 """Deviation of the logarithm of the factor of forecasts, before any day."""

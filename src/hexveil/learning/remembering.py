@@ -20,8 +20,6 @@ days. Whatever a number says about levels, days or what clipping hides, it says 
 deviation is that of the joint law.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

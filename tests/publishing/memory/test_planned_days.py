@@ -72,9 +72,9 @@ def test_at_a_large_epsilon_weights_of_declared_units_are_what_is_left():
 @pytest.mark.parametrize(
     ("kind", "change", "message"),
     [
-        ("mean", {"statistics": ("mean", "p50")}, "each alone"),
-        ("mean", {"statistics": ("variance",)}, 'archives remember "mean", a quantile'),
-        ("p50", {"statistics": ("histogram",)}, 'archives remember "mean", a quantile'),
+        ("mean", {"statistics": ("mean", "p50")}, "of one statistic"),
+        ("mean", {"statistics": ("variance",)}, '"mean", a quantile or a share'),
+        ("p50", {"statistics": ("histogram",)}, '"mean", a quantile or a share'),
         ("p50", {"estimator": "bins"}, "measured by bins"),
         ("mean", {"error": 1e-9}, "no epsilon is expected"),
     ],

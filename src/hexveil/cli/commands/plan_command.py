@@ -9,7 +9,7 @@ import click
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
-from hexveil.cli.formatting import at_least, measured, number_text, price
+from hexveil.cli.formatting import at_least, number_text, price
 from hexveil.cli.plan_text import map_rows, price_rows
 from hexveil.config import Run, arguments
 from hexveil.model.declared_grid import DeclaredFacts
@@ -144,9 +144,8 @@ def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool
         raise InputError("--days needs a daily epsilon (--epsilon), or an error (--day-error).")
     asked = PlanArguments(**arguments.plan_arguments(run))
     is_private = arguments.is_presence_private(run)
-    planned_days.planned_term(
-        asked, is_presence_private=is_private
-    )  # refused before records are read
+    # What is not remembered is refused before records are read.
+    planned_days.planned_term(asked, is_presence_private=is_private)
     if is_private and run.select.dates is None:
         run = run.with_fields("select", dates=_ANY_DAY)
     facts: Any = declare_run(run) if is_private else shared_steps.read_facts(run)
@@ -163,7 +162,7 @@ def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool
 def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]:  # noqa: ANN401  of either model
     days, unit = len(expected.errors), unit_of_statistic(statistic, facts.value_unit)
     shown = [*(day for day in _SHOWN_DAYS if day < days), days]
-    errors = ((f"Day {day}", f"error {measured(expected.errors[day - 1], unit)}") for day in shown)
+    errors = [f"error {error:.2g} {unit}".rstrip() for error in expected.errors]
     cells = f"{expected.n_cells:,.0f} cells"
     if isinstance(facts, DeclaredFacts):
         cells = f"the traffic in some {cells} that are expected to be open"
@@ -172,4 +171,4 @@ def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]
         f"{facts.privacy_unit}; errors are averages over {cells}, by the usual differences "
         "between places, hours and days, if all days are alike."
     )
-    return [("Expected", text), *errors]
+    return [("Expected", text), *((f"Day {day}", errors[day - 1]) for day in shown)]

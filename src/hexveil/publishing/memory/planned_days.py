@@ -200,10 +200,10 @@ def planned_term(asked: PlanArguments, *, is_presence_private: bool) -> Quantile
     term = None if is_presence_private else term_of(first)
     is_remembered = first == MEAN or isinstance(term, (Quantile, Share))
     if others or not is_remembered:
-        kinds = '"mean"' if is_presence_private else '"mean", a quantile like "p50" or a share'
+        kinds = '"mean"' if is_presence_private else '"mean", a quantile or a share'
         raise InputError(
-            f"archives remember {kinds}, each alone: days of other statistics cannot be planned; "
-            "name one, as in --set plan.statistics=mean."
+            f"days to come are planned of one statistic that archives remember ({kinds}); name it, "
+            "as in --set plan.statistics=mean."
         )
     return term if isinstance(term, (Quantile, Share)) else None
 

@@ -1,86 +1,89 @@
 """Expected errors of days to come: of every kind of statistic that archives remember."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-import hexveil as hv
-from hexveil import InputError
-from hexveil.model.areas import Polygon
-from hexveil.planning.plan_arguments import PlanArguments
-from hexveil.publishing.memory.planned_days import expected_errors
-from hexveil.records.read import declare
+from hexveil.cli import main
 
 USERS, ROUTES = 60, ("4", "15", "22")
-AREA = hv.Cells(5, "6h", "Asia/Kolkata", "pooled", area=Polygon.of_box(72.7, 21.0, 73.0, 21.4))
-NAMES = {"user": "bus", "value": "speed", "bounds": (0, 60)}
-
-
-def facts_of(*statistics):
-    """Return public facts of an invented day: every bus on every route."""
-    each = [np.repeat(np.arange(USERS), len(ROUTES)), np.tile(ROUTES, USERS)]
-    table = pa.table({"bus": each[0], "route": each[1], "speed": 20.0 + each[0] % 7})
-    options = {"statistics": statistics} if statistics else {}
-    return hv.read(table, cells=hv.Labels("route"), **NAMES, **options).public
-
-
-def errors(facts, n_days=8, error=None, **asked):
-    """Return the daily epsilon and the expected errors."""
-    made = expected_errors(facts, PlanArguments(**{"epsilon": 1, **asked}), n_days, error)
-    return made.epsilon, made.errors
-
-
+COLUMNS = "--user bus --value speed --set values.bounds=0,60 --json"
+COUNTED = f"records.parquet {COLUMNS} --set cells.labels=route"
+FLEET = (
+    f"none.parquet {COLUMNS} --lat y --lon x --time t --set privacy.protect=presence "
+    "--set privacy.fleet=5000 --set cells.area=72.7,21.0,73.0,21.4 --resolution 5 --timeslot 6h "
+    "--timezone Asia/Kolkata"
+)
+STATISTIC = f"{COUNTED} --set plan.statistics="
+RANKS = "--set plan.estimator=ranks"
 KINDS = {
-    "mean": lambda: (facts_of(), {}),
-    "p50": lambda: (facts_of("p50"), {"statistics": ("p50",), "estimator": "ranks"}),
-    "share<22": lambda: (facts_of("share<22"), {"statistics": ("share<22",)}),
-    "presence": lambda: (
-        declare(cells=AREA, protect="presence", time="t", lat="y", lon="x", **NAMES),
-        {"fleet": 5000},
-    ),
+    "mean": COUNTED,
+    "p50": f"{STATISTIC}p50 {RANKS}",
+    "share": f"{STATISTIC}share<22",
+    "presence": FLEET,
 }
 
 
+@pytest.fixture
+def planned(tmp_path, monkeypatch, capsys):
+    """Return what `hexveil plan` prints of a day: every bus on every route, or a declared fleet."""
+    monkeypatch.chdir(tmp_path)
+    buses, routes = np.repeat(np.arange(USERS), len(ROUTES)), np.tile(ROUTES, USERS)
+    table = pa.table({"bus": buses, "route": routes, "speed": 20.0 + buses % 7})
+    pq.write_table(table, "records.parquet")
+
+    def ask(options):
+        code = main(["plan", *options.split()])
+        said = capsys.readouterr()
+        return json.loads(said.err)["error"]["message"] if code else json.loads(said.out)
+
+    return ask
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_errors_fall_by_day_and_with_epsilon(kind):
-    """No day is worse than the day before; the least epsilon for an error reaches it, and fits."""
-    facts, asked = KINDS[kind]()
-    _, made = errors(facts, **asked)
+def test_errors_fall_by_day_and_with_epsilon(planned, kind):
+    """No day is worse than the day before; the least epsilon for an error reaches it, half not."""
+    days = f"{KINDS[kind]} --days 8"
+    made = planned(f"{days} --epsilon 1")["errors"]
     assert len(made) == 8
     assert (np.diff(made[:5]) < 0).all()
     wanted = 1.05 * made[-1]
-    least, reached = errors(facts, error=wanted, **asked)
-    assert reached[-1] <= wanted
-    assert least <= 1
-    assert errors(facts, **asked | {"epsilon": least / 2})[1][-1] > wanted
+    least = planned(f"{days} --day-error {wanted}")
+    assert least["errors"][-1] <= wanted
+    assert least["epsilon"] <= 1
+    assert planned(f"{days} --epsilon {least['epsilon'] / 2}")["errors"][-1] > wanted
 
 
-def test_a_share_by_ranks_is_off_as_a_day_alone_predicts():
+def test_a_share_by_ranks_is_off_as_a_day_alone_predicts(planned):
     """A share moves by 1.5 of a mean rank, and an indicator by itself."""
-    facts, asked = KINDS["share<22"]()
-    alone = errors(facts, **asked)[1]
-    assert errors(facts, **asked, estimator="ranks")[1] == pytest.approx([1.5 * e for e in alone])
+    days = f"{KINDS['share']} --days 4 --epsilon 1"
+    own, ranks = planned(days)["errors"], planned(f"{days} {RANKS}")["errors"]
+    assert ranks == pytest.approx([1.5 * error for error in own])
 
 
-def test_at_a_large_epsilon_weights_of_declared_units_are_what_is_left():
-    """Then days of private presence are off by what a day alone is, less what they learn of it."""
-    facts, asked = KINDS["presence"]()
-    alone = hv.plan(facts, epsilon=100, advise=False, **asked).single.prediction.map.error
-    assert 0.7 * alone < errors(facts, **asked | {"epsilon": 100})[1][-1] < alone
+def test_at_a_large_epsilon_weights_of_declared_units_are_what_is_left(planned):
+    """Then private presence is off by what a day alone is, less what days learn of it."""
+    days = f"{FLEET} --epsilon 100"
+    last = planned(f"{days} --days 9")["errors"][-1]
+    dates = "--set select.dates=2024-01-01,2024-01-01"
+    alone = planned(f"{days} {dates}")["prediction"]["mean_error"]
+    assert 0.7 * alone < last < alone
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "message"),
+    ("options", "message"),
     [
-        ("mean", {"statistics": ("mean", "p50")}, "of one statistic"),
-        ("mean", {"statistics": ("variance",)}, '"mean", a quantile or a share'),
-        ("p50", {"statistics": ("histogram",)}, '"mean", a quantile or a share'),
-        ("p50", {"estimator": "bins"}, "measured by bins"),
-        ("mean", {"error": 1e-9}, "no epsilon is expected"),
+        (f"{STATISTIC}mean,p50 --epsilon 1", '("mean", a quantile or a share)'),
+        (f"{STATISTIC}variance --epsilon 1", '("mean", a quantile or a share)'),
+        (f"{FLEET} --set plan.statistics=p50 --epsilon 1", '("mean")'),
+        (f"{STATISTIC}p50 --set plan.estimator=bins --epsilon 1", "measured by bins"),
+        (f"{COUNTED} --day-error 0.000001", "no epsilon is expected"),
+        (f"{FLEET} --resolution 8 --epsilon 1", "more than 600 cells"),
     ],
 )
-def test_what_is_not_remembered_is_refused(kind, change, message):
-    """The message says what can be planned."""
-    facts, asked = KINDS[kind]()
-    with pytest.raises(InputError, match=message):
-        errors(facts, **asked | change)
+def test_what_is_not_remembered_is_refused(planned, options, message):
+    """The message says what can be planned, before records are read where that is known."""
+    assert message in planned(f"{options} --days 4")

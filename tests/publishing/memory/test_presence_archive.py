@@ -133,16 +133,3 @@ def test_without_history_each_day_stands_alone(published):
     (folder,) = folders(Path("own/cars"))
     assert not (folder / FILE).exists()
     assert hv.load(folder).manifest["components"][0]["plan"]["form"] == "three stages"
-
-
-def test_days_to_come_are_planned_from_declarations(tmp_path, monkeypatch, capsys):
-    """The errors of a series need no record and no date; of medians they are refused."""
-    monkeypatch.chdir(tmp_path)
-    Path("run.toml").write_text(RUN)
-    plan = ["plan", "run.toml", "--days", "3"]
-    assert main(plan) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "that are expected to be open" in text
-    assert "Day 3" in text
-    assert main([*plan, "--set", "plan.statistics=p50"]) == 2
-    assert 'archives remember ("mean")' in " ".join(capsys.readouterr().err.split())

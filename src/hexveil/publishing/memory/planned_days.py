@@ -167,12 +167,12 @@ class PlannedDays:
             _, number_deviation = choose_half_widths(within, deviation / span, noise, self.squares)
             _, covariance, with_state = prediction
             variance = (number_deviation * span) ** 2 / np.maximum(likely, 1e-9)
-            whitening = np.linalg.inv(np.linalg.cholesky(covariance + np.diag(variance)))
-            shown, moved = whitening @ truth.with_shown.T, whitening @ with_state.T
-            rest = np.sqrt(np.diag(truth.covariance) - np.sum(shown**2, axis=0))
+            loss = np.linalg.inv(covariance + np.diag(variance))
+            shown = np.sum(truth.with_shown @ loss * truth.with_shown, axis=1)
+            rest = np.sqrt(np.diag(truth.covariance) - shown)
             error = MEAN_ABS_NORMAL * float(np.average(rest, weights=self.counts * likely))
             errors.append(self.of_averages(error, epsilon))
-            state.covariance[:] = state.covariance - moved.T @ moved
+            state.covariance[:] = state.covariance - with_state @ loss @ with_state.T
         return ExpectedErrors(epsilon, tuple(errors), float(np.sum(likely)))
 
 

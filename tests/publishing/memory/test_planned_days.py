@@ -1,6 +1,7 @@
 """Expected errors of days to come: of every kind of statistic that archives remember."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,8 @@ def planned(tmp_path, monkeypatch, capsys):
     def ask(options):
         code = main(["plan", *options.split()])
         said = capsys.readouterr()
+        if "--json" not in options:
+            return " ".join(said.out.split())
         return json.loads(said.err)["error"]["message"] if code else json.loads(said.out)
 
     return ask
@@ -53,7 +56,6 @@ def test_errors_fall_by_day_and_with_epsilon(planned, kind):
     wanted = 1.05 * made[-1]
     least = planned(f"{days} --day-error {wanted}")
     assert least["errors"][-1] <= wanted
-    assert least["epsilon"] <= 1
     assert planned(f"{days} --epsilon {least['epsilon'] / 2}")["errors"][-1] > wanted
 
 
@@ -73,17 +75,23 @@ def test_at_a_large_epsilon_weights_of_declared_units_are_what_is_left(planned):
     assert 0.7 * alone < last < alone
 
 
+def test_people_read_what_errors_are_averages_over(planned):
+    """A row for some of the days, and for the last."""
+    said = planned(f"{FLEET} --days 5 --epsilon 1".replace("--json", ""))
+    assert re.search("the traffic in some [0-9]+ cells that are expected to be open.* Day 5", said)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (f"{STATISTIC}mean,p50 --epsilon 1", '("mean", a quantile or a share)'),
-        (f"{STATISTIC}variance --epsilon 1", '("mean", a quantile or a share)'),
         (f"{FLEET} --set plan.statistics=p50 --epsilon 1", '("mean")'),
         (f"{STATISTIC}p50 --set plan.estimator=bins --epsilon 1", "measured by bins"),
         (f"{COUNTED} --day-error 0.000001", "no epsilon is expected"),
+        (f"{COUNTED} --epsilon 1 --days 0", "from 1 to 366, got 0"),
         (f"{FLEET} --resolution 8 --epsilon 1", "more than 600 cells"),
     ],
 )
 def test_what_is_not_remembered_is_refused(planned, options, message):
     """The message says what can be planned, before records are read where that is known."""
-    assert message in planned(f"{options} --days 4")
+    assert message in planned(f"--days 4 {options}")

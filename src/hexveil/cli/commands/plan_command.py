@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from hexveil.publishing.memory.planned_days import ExpectedErrors
 
 _MOST_DAYS = 366
-_ANY_DAY = ("2024-01-01", "2024-01-01")
-"""Which day it is does not matter to declarations."""
 _SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
 _HEADS = {"epsilon": "Cost", "claimed": "Naive", "better": "Useful", "lower_bound": "Lower bound"}
 _FORMS = {"epsilon": price, "claimed": price, "lower_bound": at_least}
@@ -147,7 +145,7 @@ def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool
     # What is not remembered is refused before records are read.
     planned_days.planned_term(asked, is_presence_private=is_private)
     if is_private and run.select.dates is None:
-        run = run.with_fields("select", dates=_ANY_DAY)
+        run = run.with_fields("select", dates=("2024-01-01", "2024-01-01"))  # any day
     facts: Any = declare_run(run) if is_private else shared_steps.read_facts(run)
     with show_progress(PLANNING, SEARCH):
         expected = planned_days.expected_errors(facts, asked, days, error)

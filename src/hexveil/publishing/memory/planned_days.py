@@ -110,18 +110,20 @@ def expected_errors(
         Of statistics that are not remembered; and if no epsilon reaches the error: what differs
         between users from day to day stays.
     """
-    days, epsilon = plan_days(facts, asked, n_days), _epsilon(asked)
-    if error is not None:
-        found = least_epsilon(lambda epsilon: days.errors(epsilon).errors[-1] <= error, 1)
-        if found is None:
+    days = plan_days(facts, asked, n_days)
+    if error is None:
+        found = to_positive_fraction(asked.epsilon or 0, "epsilon")
+    else:
+        least = least_epsilon(lambda epsilon: days.errors(epsilon).errors[-1] <= error, 1)
+        if least is None:
             floor = days.errors(Fraction(100)).errors[-1]
             raise InputError(
                 f"no epsilon is expected to reach an error of {error:g} on day {n_days}; at "
                 f"epsilon 100 it is {floor:.3g}."
             )
-        epsilon = found
-    _refuse_bins(facts, asked, epsilon)
-    return days.errors(epsilon)
+        found = least
+    _refuse_bins(facts, asked, found)
+    return days.errors(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,17 +229,12 @@ def plan_days(facts: Facts, asked: PlanArguments, n_days: int) -> PlannedDays:
     return replace(days, of_averages=partial(_rank_error, facts=facts, asked=asked, term=term))
 
 
-def _epsilon(asked: PlanArguments) -> Fraction:
-    assert asked.epsilon is not None  # noqa: S101  no targets go with it
-    return to_positive_fraction(asked.epsilon, "epsilon")
-
-
 def _counted_days(
     facts: PublicMetadata, asked: PlanArguments, n_days: int, spread: float
 ) -> PlannedDays:
     """Return days of averages of counted cells."""
     occupancy, within = facts.occupancy, WITHIN_SHARE * spread
-    planned = promised(_epsilon(asked), to_delta(asked.delta))
+    planned = promised(to_positive_fraction(asked.epsilon or 0, "epsilon"), to_delta(asked.delta))
     weights = weights_for(occupancy, planned, within, np.full(occupancy.n_cells, within))
     design, every = CellDesign.of(weights.weight), np.ones(occupancy.n_cells)
 

@@ -39,11 +39,15 @@ def place(row: Row) -> tuple[str, str, str, str, str]:
 
 def drawn(rows: Sequence[Row], part: int, seed: int) -> list[Row]:
     """Return one row in so many, of each model, delta and clipping range."""
-    rng = random.Random(seed)  # noqa: S311  rows, no secrets
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in sorted(rows, key=place):
-        groups.setdefault(place(row)[:3], []).append(row)
-    return [row for each in groups.values() for row in rng.sample(each, round(len(each) / part))]
+    found: list[Row] = []
+    for model in MODELS:
+        rng = random.Random(seed)  # noqa: S311  rows, no secrets
+        groups: dict[tuple[str, str, str], list[Row]] = {}
+        for row in sorted((row for row in rows if row.model == model), key=place):
+            groups.setdefault(place(row)[:3], []).append(row)
+        for each in groups.values():
+            found += rng.sample(each, round(len(each) / part))
+    return found
 
 
 def measure(rows: Sequence[Row], releases: int) -> Iterator[Row]:

@@ -132,12 +132,14 @@ def factor(log_factors: Floats) -> float:
     return float(np.sqrt(weight @ FACTORS**2 / weight.sum()))
 
 
-def estimate_day(day: PublishedDay, forecast: Forecast) -> DayEstimates:
+def estimate_day(
+    day: PublishedDay, forecast: Forecast, own_share: float = OWN_SHARE
+) -> DayEstimates:
     """Return the estimates of a day, by its own numbers and a forecast of them."""
     masses = bin_masses(forecast.mean, forecast.deviation**2, day.edges, day.density)
     ends = invert_rows(day.edges, masses, np.repeat(LEVELS, len(masses), axis=0))
     low, middle, high = ends.T
-    own = OWN_SHARE * day.user_deviation * np.sqrt(day.share_squares)
+    own = own_share * day.user_deviation * np.sqrt(day.share_squares)
     lasting = NORMAL_95 * np.hypot(forecast.lasting_deviation, own)
     slope = forecast.lasting_slope
     hidden = forecast.lasting_mean + slope * (middle - forecast.mean)

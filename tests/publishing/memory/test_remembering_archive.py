@@ -1,5 +1,6 @@
 """An archive whose estimates remember: what stands in its folders is all that they are made of."""
 
+import json
 import shutil
 from dataclasses import replace
 from fractions import Fraction

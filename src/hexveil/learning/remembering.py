@@ -4,7 +4,8 @@ A forecast of each cell, from earlier days and from the day's other cells, times
 the cell's own number, gives the posterior of what the cell would show without noise. Of that the
 lasting error L is taken off, of which a part s goes with what is shown (`Forecast`):
 
-    estimate = median - E L,   end = estimate ± √((1 - s)² (quantile - median)² + 1.96² (var L + r²)).
+    estimate = median - E L,
+    end = estimate ± √((1 - s)² (quantile - median)² + 1.96² (sd² L + r²)).
 
 Which users a day has moves its average, but hardly a number whose range clips most of them: r is
 room for a part of the deviation that they have by sampling, which no number shows. The deviation of

@@ -1,6 +1,5 @@
 """An archive whose estimates remember: what stands in its folders is all that they are made of."""
 
-import json
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -214,30 +213,6 @@ def test_days_are_rolled_up(published, capsys):
         hv.roll_up(places[:1])
     with pytest.raises(InputError, match="one release of each day"):
         hv.roll_up([places[0], places[0]])
-
-
-def test_errors_of_days_to_come_are_predicted(published, capsys):
-    """Expected errors fall by day; the least epsilon for one reaches it, half of it does not."""
-    day = ["--set", f"select.dates={DAYS[0]},{DAYS[0]}"]
-
-    def expected(*options):
-        assert main(["plan", "run.toml", "--json", *options, *day]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    made = expected("--days", "14")["errors"]
-    assert len(made) == 14
-    assert made[0] > made[4] > made[-1] > 0
-    wanted = 1.1 * made[-1]
-    least = expected("--day-error", f"{wanted}", "--days", "14")
-    assert least["errors"][-1] <= wanted
-    assert least["epsilon"] < 3
-    half = f"{least['epsilon'] / 2}"
-    assert expected("--epsilon", half, "--days", "14")["errors"][-1] > wanted
-    assert main(["plan", "run.toml", "--day-error", "0.01", "--days", "3", *day]) == 2
-    assert "no epsilon" in " ".join(capsys.readouterr().err.split())
-    assert main(["plan", "run.toml", "--days", "3", *day]) == 0
-    assert "Day 3" in capsys.readouterr().out
-    assert main(["plan", "run.toml", "--days", "0", *day]) == 2
 
 
 def narrow_forecast(rows):

@@ -75,6 +75,8 @@ def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
     releases = [earlier(folder) for folder in places]
     memory = component(places[-1])["memory"]
     assert memory["releases"] == [one.identity for one in releases[:-1]]
+    said = ["<b>Earlier maps</b>" in (place / "report.html").read_text() for place in places]
+    assert said == [False, True, True]
     table = pq.read_table(places[-1] / "cells.parquet")
     given = remember([one.published for one in releases], releases[1].deviations)
     assert given.forecast.mean == pytest.approx(releases[-1].forecast.mean, rel=1e-6)

@@ -54,6 +54,7 @@ class JsonColumn:
 
     def __init__(self, document: str) -> None:
         self.document = document
+        self._names: dict[Path, str] = {}
 
     def __call__(self, path: Path) -> str:
         """Return the expression of the text at a path."""
@@ -92,10 +93,6 @@ class JsonColumn:
 
 class JsonTexts(JsonColumn):
     """Fields of a column of JSON documents, as columns of the query `found`: parsed once."""
-
-    def __init__(self, document: str) -> None:
-        super().__init__(document)
-        self._names: dict[Path, str] = {}
 
     def __call__(self, path: Path) -> str:
         """Return the column of the text at a path."""
@@ -283,11 +280,10 @@ def _json_id(document: JsonColumn, path: tuple[str | int, ...]) -> CanonicalId:
     """Return the id at a path in JSON, in which each number has its own type."""
     # An object is no id: the metadata in it, such as a time, would make each record a user. Nor is
     # a boolean.
-    value, is_float = document(path), document.written_as_float(path)
+    value, is_float = document.scalar(path), document.written_as_float(path)
     number = _float_id(f"TRY_CAST({value} AS DOUBLE)", 53)
     written = without_zeros(f"nullif({value}, '')")
-    is_none = f"{document.written_as_boolean(path)} OR {document.scalar(path)} IS NULL"
-    other_text = f"CASE WHEN {is_none} THEN NULL ELSE {written} END"
+    other_text = f"CASE WHEN {document.written_as_boolean(path)} THEN NULL ELSE {written} END"
     return CanonicalId(
         f"CASE WHEN {is_float} THEN {number.text} ELSE {other_text} END",
         f"CASE WHEN {is_float} THEN {number.inexact} ELSE false END",

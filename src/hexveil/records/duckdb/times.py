@@ -34,10 +34,6 @@ FROM_MILLISECONDS = 1e11
 """Numbers of at least this size are epoch milliseconds, smaller ones seconds."""
 
 
-WRITTEN = "written"
-"""Column of what a record states as its time."""
-
-
 @dataclass(frozen=True)
 class Instant:
     """A time as it is written, and two expressions of it, in whole microseconds.
@@ -45,7 +41,7 @@ class Instant:
     Attributes
     ----------
     written : str
-        The expression of the column `WRITTEN`, which the others look at.
+        The expression of the column `written`, which the others look at.
     utc : str
         Since 1970 in UTC.
     wall : str
@@ -69,19 +65,19 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonColumn | None) -> I
     kind = ref.kind.name if document is None and ref.parsed == len(ref.path) else "text"
     if kind == "time":
         # TRY: a far year may not fit into microseconds.
-        return Instant(typed_column(ref), f"epoch_us(TRY_CAST({WRITTEN} AS TIMESTAMPTZ))")
+        return Instant(typed_column(ref), "epoch_us(TRY_CAST(written AS TIMESTAMPTZ))")
     if kind in ("naive time", "date"):
         if naive is None:
             raise InputError(
                 f"time: the column {ref.column!r} holds local times without an offset; declare "
                 'their timezone, for example timezone="Europe/Warsaw".'
             )
-        return Instant(typed_column(ref), wall=f"epoch_us(TRY_CAST({WRITTEN} AS TIMESTAMP))")
+        return Instant(typed_column(ref), wall="epoch_us(TRY_CAST(written AS TIMESTAMP))")
     if kind == "number":
-        return Instant(f"CAST({typed_column(ref)} AS DOUBLE)", _from_epoch(WRITTEN))
+        return Instant(f"CAST({typed_column(ref)} AS DOUBLE)", _from_epoch("written"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
-    return from_text(text(ref, document), naive)
+    return from_text(text(ref, document))
 
 
 Steps = tuple[tuple[int, int], ...]
@@ -105,21 +101,19 @@ def local_second(instant: str, timezone: str) -> str:
     return f"(({instant} // 1000000) + {step_function(instant, clock(timezone).offsets)})"
 
 
-def from_text(expression: str, naive: str | None) -> Instant:
-    """Return the time that a text states in the usual form; see `instant`."""
+def from_text(expression: str) -> Instant:
+    """Return the time that a text states in the usual form."""
     # Only a time of day has a colon, and no number: a cast that fails costs more than one that not.
     utc = (
-        f"CASE WHEN NOT contains({WRITTEN}, ':') "
-        f"THEN {_from_epoch(f'TRY_CAST({WRITTEN} AS DOUBLE)')} "
-        f"WHEN regexp_full_match({WRITTEN}, {literal(OFFSET_TEXT)}) "
+        f"CASE WHEN NOT contains(written, ':') "
+        f"THEN {_from_epoch('TRY_CAST(written AS DOUBLE)')} "
+        f"WHEN regexp_full_match(written, {literal(OFFSET_TEXT)}) "
         # The engine knows Z and UTC in capitals alone.
-        f"THEN epoch_us(TRY_CAST(upper({WRITTEN}) AS TIMESTAMPTZ)) END"
+        f"THEN epoch_us(TRY_CAST(upper(written) AS TIMESTAMPTZ)) END"
     )
-    if naive is None:
-        return Instant(expression, utc)
     wall = (
-        f"CASE WHEN regexp_full_match({WRITTEN}, {literal(NAIVE_TEXT)}) "
-        f"THEN epoch_us(TRY_CAST({WRITTEN} AS TIMESTAMP)) END"
+        f"CASE WHEN regexp_full_match(written, {literal(NAIVE_TEXT)}) "
+        f"THEN epoch_us(TRY_CAST(written AS TIMESTAMP)) END"
     )
     return Instant(expression, utc, wall)
 
@@ -204,24 +198,24 @@ def instant_of_text(expression: str, naive: str | None, record_format: RecordFor
     """Return the time that a text states; arguments as for `declared_instant`."""
     declared = record_format.time_format
     if declared is None:
-        return from_text(expression, naive)
+        return from_text(expression)
     if declared in EPOCH_UNITS:
         return _since_epoch(f"TRY_CAST({expression} AS DOUBLE)", declared)
     parsed = f"try_strptime(trim({expression}), {literal(declared)})"
     if record_format.has_offset:
-        return Instant(parsed, f"epoch_us({WRITTEN})")
+        return Instant(parsed, "epoch_us(written)")
     if naive is None:
         raise InputError(
             "time: times of this time_format have no offset; declare their timezone, for example "
             'timezone="Europe/Warsaw", or an offset (%z).'
         )
-    return Instant(parsed, wall=f"epoch_us({WRITTEN})")
+    return Instant(parsed, wall="epoch_us(written)")
 
 
 def _since_epoch(value: str, unit: str) -> Instant:
     """Return the time of a number of units since 1970, as the engine's doubles have it."""
-    scaled = f"{WRITTEN} * {EPOCH_UNITS[unit]} / 1e3"
-    usable = f"isfinite({WRITTEN}) AND abs({scaled}) < 1e18"
+    scaled = f"written * {EPOCH_UNITS[unit]} / 1e3"
+    usable = f"isfinite(written) AND abs({scaled}) < 1e18"
     return Instant(value, f"CASE WHEN {usable} THEN CAST(round({scaled}) AS BIGINT) END")
 
 

@@ -208,9 +208,7 @@ class _RawColumns:
         self.inexact_users = expression.inexact is not None
         return {
             # Malformed lines of CSV never become rows; they are counted by `Relation.skipped`.
-            # What the engine reads as a document is one, and others than objects are rare.
-            "malformed": f"NOT coalesce(starts_with({DOCUMENT}, '{{'), false) "
-            f"AND json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'"
+            "malformed": f"json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'"
             if self._document
             else "false",
             "value": declared_number(value, "value", self._document, self._format),
@@ -246,7 +244,7 @@ class _RawColumns:
             day, clock = map(self._find, DAY_AND_TIME, names)
             written = times.day_and_time(day, clock, document)
             self._instant = times.instant_of_text(written, naive, self._format)
-        return {times.WRITTEN: self._instant.written}
+        return {"written": self._instant.written}
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells
@@ -271,8 +269,7 @@ class _RawColumns:
         known = naive is None or self._instant.wall == times.Instant.wall
         instant = "utc" if known else f"coalesce(utc, {times.from_wall('wall', str(naive))})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
-        left = f"EXCLUDE ({times.WRITTEN}, utc, wall)"
-        return f"SELECT * {left}, {instant} AS time_us{two} FROM ({clocks})"
+        return f"SELECT * EXCLUDE (written, utc, wall), {instant} AS time_us{two} FROM ({clocks})"
 
     @property
     def query(self) -> str:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 Purpose = Literal["tuning", "judging", "goal"]
 KMH, MPH, KNOTS, MICROGRAMS, DECIBELS = "km/h", "mph", "kn", "µg/m³", "dB"
-CITY = City(users=400, days=14, seed=5, interval="60s")
+CITY = City(users=400, days=14, seed=5, interval=60)
 
 
 def truth(dataset: hv.Dataset) -> Floats:

@@ -136,7 +136,7 @@ def delays(*labels: str, statistics: tuple[str, ...]) -> hv.Dataset:
 
 def second_city(cells: hv.Cells, statistics: tuple[str, ...]) -> hv.Dataset:
     """Return records of buses of an invented city other than that of collection.py."""
-    other = City(users=700, days=7, seed=91, interval="60s")
+    other = City(users=700, days=7, seed=91, interval=60)
     return collection.city(cells, 10, statistics, other)
 
 

@@ -18,9 +18,10 @@ the plan predicts over the error (of private presence both weighted by records, 
 it); share of cells with records that are judged.
 
 Asked: coverage from 93 to 98.5 %, no cell below 70 %, predictions within a factor of 1.5. --csv
-adds the rows to a file, where the last of a place counts, and `stated` is the typical error of the
-releases. docs/figures/intervals.csv and clipping-ranges.csv have those of docs/understand/reach.md.
-Rows of the clipping range "auto" are those of the range that it takes, and name it.
+adds the rows to a file, where the last of a place counts; there `stated` is the typical error of
+the releases, and `coverage_error` the standard error of the coverage. docs/figures/intervals.csv
+and clipping-ranges.csv have those of docs/understand/reach.md. Rows of the clipping range "auto"
+are those of the range that it takes, and name it.
 """
 
 from __future__ import annotations
@@ -118,6 +119,7 @@ class Row:
     stated: float
     clipping_range: str = AUTO
     taken: str = ""
+    coverage_error: float = np.nan
 
     @property
     def stated_over_true(self) -> float:
@@ -155,6 +157,7 @@ def figures(shown: Sequence[Shown], true: Floats, records: Floats, span: float) 
     seen = is_judged.sum(axis=0)
     often = seen >= max(min(5, len(shown)), len(shown) / 4)
     rate = holds.sum(axis=0)[often] / seen[often]
+    covered = holds.sum(axis=1) / np.maximum(is_judged.sum(axis=1), 1)
     each = [
         (x[j].mean(), np.average(x[j], weights=records[j]), np.abs(t - np.median(t)).mean())
         for x, j in zip(error, is_judged, strict=True)
@@ -167,6 +170,7 @@ def figures(shown: Sequence[Shown], true: Floats, records: Floats, span: float) 
         "predicted_error": weighted,
         "constant": constant,
         "coverage": holds.sum() / max(seen.sum(), 1),
+        "coverage_error": np.std(covered) / np.sqrt(len(shown)),
         "worst": rate.min(initial=1.0),
         "below_70": (rate < 0.7).mean() if rate.size else 0.0,
         "good": good[is_judged].mean() if seen.any() else 0.0,
@@ -296,7 +300,7 @@ def add_row(file: Path, row: Row) -> None:
 
 def load_rows(file: Path) -> list[Row]:
     """Return the rows of a CSV, of each place the last."""
-    kinds: dict[str, Any] = {"int": int, "float": float, "str": str}
+    kinds: dict[str, Any] = {"int": int, "float": lambda text: float(text or "nan"), "str": str}
     with file.open(encoding="utf-8", newline="") as lines:
         rows = [
             Row(*(kinds[str(field.type)](line[field.name]) for field in dataclasses.fields(Row)))

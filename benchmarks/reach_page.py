@@ -36,6 +36,8 @@ MEASURED = {
     "clipping-ranges.csv": ("--sets", "judging", "goal", "--ranges", *RANGES, "--releases", "8"),
 }
 """Options of intervals.py by the file of their rows: what it judges by itself, and each range."""
+NOW = "now"
+"""Label of the rows of the page; those of "before" were measured before pooled histograms."""
 FIXED = RANGES[:-1]
 """Ranges that the default is compared with in hindsight."""
 DEFAULT = RANGES[-1]
@@ -65,7 +67,7 @@ class Intervals:
     def __init__(self, model: str) -> None:
         """Read the rows; those of final sets and with a delta were measured now alone."""
         rows = [row for row in load_rows(FIGURES / "intervals.csv") if row.model == model]
-        self.now = [row for row in rows if row.label == "now"]
+        self.now = [row for row in rows if row.label == NOW]
         self.at = {_place(row): row for row in rows if row.label == "before"}
         self.pairs = [(self.at[_place(r)], r) for r in self.now if _place(r) in self.at]
 
@@ -105,7 +107,7 @@ class Judged:
     def __init__(self, rows: Iterable[Row]) -> None:
         """Take the rows of judging sets."""
         judging = [one.name for one in COLLECTION.values() if one.purpose == "judging"]
-        mine = [row for row in rows if row.set in judging]
+        mine = [row for row in rows if row.set in judging and row.label == NOW]
         self.rows = sorted(mine, key=lambda row: (judging.index(row.set), float(row.epsilon)))
         self.at = {(row.set, row.epsilon, row.clipping_range): row for row in self.rows}
 
@@ -155,9 +157,10 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each goal: what the default publishes at epsilon 1."""
     head = ("set", "cells", "constant", "goal", "default", "takes", "covered", "worst cell", "runs")
     yield from _head(*head)
-    found = {row.set: row for row in rows if row.epsilon == "1" and row.clipping_range == DEFAULT}
+    places = {(row.set, row.epsilon, row.clipping_range): row for row in rows if row.label == NOW}
+    found = {name: places.get((name, "1", DEFAULT)) for name in GOALS}
     for name, goal in GOALS.items():
-        row, unit = found.get(name), COLLECTION[name].unit
+        row, unit = found[name], COLLECTION[name].unit
         if row is None:
             yield _line(name, "", "", f"{goal:g} {unit}", "not measured", *[""] * 4)
             continue
@@ -254,7 +257,7 @@ def measure(names: Sequence[str], more: Sequence[str]) -> None:
         sets = [name for name in names if name in known]
         if sets or not names:
             chosen = ["--sets", *sets] if sets else []
-            label = ["--label", "now", "--csv", str(FIGURES / file)]
+            label = ["--label", NOW, "--csv", str(FIGURES / file)]
             intervals.main([*words, *label, *chosen, *more])
 
 

@@ -1,5 +1,6 @@
 """README and docs: links lead somewhere, examples run, commands and options exist."""
 
+import ast
 import contextlib
 import io
 import json
@@ -72,6 +73,16 @@ def test_notebooks_are_stored_without_outputs(path):
         assert cell["cell_type"] in {"markdown", "code"}
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
+
+
+def test_the_ten_lines_are_a_notebook():
+    """The notebook of publishing has the statements of the README, in their order."""
+    cells = json.loads((ROOT / "docs/notebooks/publishing-buses.ipynb").read_text("utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    shown, (asked,) = "\n".join(code), blocks(ROOT / "README.md", "python")
+    steps, lines = ([ast.dump(one) for one in ast.parse(text).body] for text in (shown, asked))
+    # The last line publishes, which the notebook does in two steps.
+    assert [one for one in steps if one in lines] == lines[:-1]
 
 
 def words(page):

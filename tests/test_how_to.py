@@ -10,7 +10,6 @@ what is left out. Where it has a "±", its numbers were drawn, and may be any.
 
 import contextlib
 import io
-import os
 import re
 import shlex
 import shutil
@@ -24,7 +23,10 @@ from hexveil.cli import main
 from source_trees import DOCS
 
 PAGES = DOCS / "how-to"
-SIMULATE = "simulate --users 300 --days 7 --interval 5min --out city.parquet"
+BEGINNINGS = ("simulate --users 300 --days 7 --interval 5min --out city.parquet", "demo --city")
+"""Commands that several pages begin with, each run once."""
+READERS = ("officer.md", "analyst.md", "scientist.md", "engineer.md")
+"""Fifteen minutes each, in docs/start."""
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
@@ -105,8 +107,8 @@ class Reader:
 
     Attributes
     ----------
-    city : tuple of Path and str
-        The city's records, made once, and what was printed then.
+    begun : dict
+        The folder and the text of each of the beginnings.
     names : dict
         What the page's Python has named so far.
     said : str
@@ -115,7 +117,7 @@ class Reader:
         Whether numbers may be any: those of a page that walks the whole way are drawn anew.
     """
 
-    city: tuple
+    begun: dict
     names: dict = field(default_factory=dict)
     said: str = ""
     loose: bool = False
@@ -123,6 +125,8 @@ class Reader:
     def follow(self, language, block):
         """Do what a block says, or compare it with what was printed."""
         if language == "sh":
+            for text, file in re.findall(r'^echo "(.*)" > (\S+)$', block, flags=re.MULTILINE):
+                Path(file).write_text(text, encoding="utf-8")
             self.said = "".join(self.call(line) for line in command_lines(block))
         elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -136,9 +140,9 @@ class Reader:
     def call(self, line):
         """Call the command, and return what it printed, or nothing if that went to a file."""
         words, file = (line.words[:-2], line.words[-1]) if ">" in line.words else (line.words, None)
-        if shlex.join(words) == SIMULATE:
-            os.link(self.city[0], "city.parquet")
-            return self.city[1]
+        if known := self.begun.get(shlex.join(words)):
+            shutil.copytree(known[0], ".", dirs_exist_ok=True)
+            return known[1]
         with printed_by() as out:
             code = main(words)
         said = out.getvalue()
@@ -160,31 +164,34 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def city(tmp_path_factory):
-    """Return the simulated city's records, and what making them printed."""
-    folder = tmp_path_factory.mktemp("city")
-    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.chdir(folder):
-        assert main(SIMULATE.split()) == 0
-    return folder / "city.parquet", printed.getvalue()
+def begun(tmp_path_factory):
+    """Return what commands that several pages begin with made and printed."""
+    made = {}
+    for words in BEGINNINGS:
+        folder = tmp_path_factory.mktemp("begun")
+        with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.chdir(folder):
+            assert main(words.split()) == 0
+        made[words] = folder, printed.getvalue()
+    return made
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", FOLLOWED)
-def test_a_page_can_be_followed(page, city, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", [*FOLLOWED, *(f"../start/{page}" for page in READERS)])
+def test_a_page_can_be_followed(page, begun, tmp_path, monkeypatch):
     """Every command and every line of Python of a page runs, and prints what the page shows."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(PAGES / "city.toml", tmp_path)
-    reader, blocks = Reader(city), FENCE.findall((PAGES / page).read_text(encoding="utf-8"))
+    reader, blocks = Reader(begun), FENCE.findall((PAGES / page).read_text(encoding="utf-8"))
     assert blocks, "the page shows no command"
     for language, block in blocks:
         reader.follow(language, block)
 
 
 @pytest.mark.slow
-def test_the_first_map_can_be_followed(city, tmp_path, monkeypatch):
+def test_the_first_map_can_be_followed(begun, tmp_path, monkeypatch):
     """Records, plan, release, check and replay are all on the page, and leave a folder to open."""
     monkeypatch.chdir(tmp_path)
-    reader = Reader(city, loose=True)
+    reader = Reader(begun, loose=True)
     blocks = FENCE.findall((PAGES.parent / "start" / "first-map.md").read_text(encoding="utf-8"))
     for language, block in blocks:
         reader.follow(language, block)

@@ -16,8 +16,9 @@ from source_trees import DOCS, ROOT
 
 API = sorted((DOCS / "reference" / "api").glob("*.md"))
 CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
-PROJECT = {f"project/{name}.md" for name in ("architecture", "contributing", "readme", "security")}
-"""Pages of the root that the build adds."""
+ROOTS = ("architecture", "contributing", "readme", "security")
+ADDED = {f"project/{name}.md" for name in ROOTS} | {"reference/messages.md"}
+"""Pages that the build adds."""
 KINDS_OF_PAGES = (
     "index.html",
     "how-to/troubleshooting.html",
@@ -127,7 +128,7 @@ def test_nav_has_every_page_once():
     """Every page under docs is in the nav, once, and the nav names no other."""
     files = [file for kind in ("md", "ipynb") for file in DOCS.rglob(f"*.{kind}")]
     written = {str(file.relative_to(DOCS).with_suffix(".md")) for file in files}
-    assert sorted(places(CONFIG["nav"])) == sorted(written | PROJECT)
+    assert sorted(places(CONFIG["nav"])) == sorted(written | ADDED)
 
 
 def page(folder, name, text):
@@ -173,7 +174,7 @@ def test_every_public_name_is_shown(site):
 
 
 def test_the_search_has_every_message(site):
-    """The index of the search has each message of the page of troubleshooting by its own title."""
+    """A message of Troubleshooting has its own title in the index, every other its module's."""
     index = json.loads((site / "search.json").read_text(encoding="utf-8"))["items"]
     page = (DOCS / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
     messages = re.findall(r"^### (.*)$", page, flags=re.MULTILINE)
@@ -182,6 +183,8 @@ def test_the_search_has_every_message(site):
     }
     assert len(messages) > 30
     assert set(messages) <= found
+    every = {one["title"]: one["text"] for one in index if "reference/messages" in one["location"]}
+    assert "box must be four numbers, west, south, east, north" in every["records/select.py"]
     assert [one for one in index if one["location"].startswith("source/")] == []
 
 

@@ -1,4 +1,4 @@
-"""The pages of the site: docs/, pages of the root, notebooks, linked source files, a live map.
+"""Pages of the site: docs/, pages of the root, notebooks, linked sources, messages, a live map.
 
 Links in Markdown are those of the repository, so that they lead somewhere on the code host too;
 here they are turned into those of the site.
@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import messages
 import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,7 +93,7 @@ def with_live_map(markdown: str, place: str) -> str:
     frame = (
         f'<iframe class="live" src="{page}" title="A released map of an invented city: choose a '
         'timeslot, point at a hexagon" loading="lazy"></iframe>\n\n'
-        "*Four weeks of 200 buses in an invented city, protected per bus and day at ε = 1: the "
+        "*A week of 300 buses in an invented city, protected per bus and day at ε = 1: the "
         f"page of a release, made by a [notebook]({notebook}) when this site was built. "
         f'<a href="{page}">Open it alone</a>.*'
     )
@@ -125,6 +126,7 @@ def write(folder: Path, *, run: bool) -> None:
             shutil.copytree(Path(work, "map"), folder / posixpath.dirname(LIVE_PAGE))
     written = {str(file.relative_to(folder)): file for file in folder.rglob("*.md")}
     texts = {place: file.read_text(encoding="utf-8") for place, file in written.items()} | texts
+    texts[messages.PLACE] = messages.page()
     for path in linked_sources(texts):
         texts[shown(path)] = source_page(path)
     for place, text in texts.items():

@@ -23,138 +23,96 @@ Errors: `HexveilError` and its kinds; `GridTooFineWarning`.
 Names load when they are first used, so that the theory imports without an engine.
 """
 
-from __future__ import annotations
-
-import importlib
 from typing import TYPE_CHECKING
 
-from hexveil.base.optional_packages import extras_named
+from hexveil.base.optional_packages import load_on_use
 
 if TYPE_CHECKING:
-    from hexveil import evaluation, mechanisms, theory
-    from hexveil.base.errors import (
-        BudgetError,
-        ColumnError,
-        HexveilError,
-        InputError,
-        StorageError,
-    )
-    from hexveil.cli.commands.publish_command import publish_run as publish
-    from hexveil.ledger import Ledger
-    from hexveil.model.cells import Cells, Labels, OneCell
-    from hexveil.model.occupancy import LocalOccupancy as Occupancy
-    from hexveil.planning.api import plan
-    from hexveil.planning.comparison import compare
-    from hexveil.planning.feasibility.capacity import Capacity, capacity
-    from hexveil.planning.feasibility.recommendation import GridTooFineWarning
-    from hexveil.planning.plan import Plan
-    from hexveil.planning.presence.presence_request import FleetDeclaration
-    from hexveil.publishing.catalogue.holder_statements import Catalogue
-    from hexveil.publishing.derived.release_comparison import compare_releases
-    from hexveil.publishing.derived.roll_up import roll_up
-    from hexveil.publishing.pipeline import release
-    from hexveil.publishing.published_numbers import Release
-    from hexveil.publishing.verification.verify import load, verify
-    from hexveil.records.column_datasets import combine_columns
-    from hexveil.records.dataset import Dataset
-    from hexveil.records.from_sums import from_sums
-    from hexveil.records.read import declare, read
-    from hexveil.records.select import Select
-    from hexveil.records.sources.record_format import RecordFormat
-    from hexveil.simulation.city import example
+    from hexveil import evaluation as evaluation
+    from hexveil import mechanisms as mechanisms
+    from hexveil import theory as theory
+    from hexveil.base.errors import BudgetError as BudgetError
+    from hexveil.base.errors import ColumnError as ColumnError
+    from hexveil.base.errors import HexveilError as HexveilError
+    from hexveil.base.errors import InputError as InputError
+    from hexveil.base.errors import StorageError as StorageError
+    from hexveil.cli.commands.publish_command import publish_run
+    from hexveil.ledger import Ledger as Ledger
+    from hexveil.model.cells import Cells as Cells
+    from hexveil.model.cells import Labels as Labels
+    from hexveil.model.cells import OneCell as OneCell
+    from hexveil.model.occupancy import LocalOccupancy
+    from hexveil.planning.api import plan as plan
+    from hexveil.planning.comparison import compare as compare
+    from hexveil.planning.feasibility.capacity import Capacity as Capacity
+    from hexveil.planning.feasibility.capacity import capacity as capacity
+    from hexveil.planning.feasibility.recommendation import GridTooFineWarning as GridTooFineWarning
+    from hexveil.planning.plan import Plan as Plan
+    from hexveil.planning.presence.presence_request import FleetDeclaration as FleetDeclaration
+    from hexveil.publishing.catalogue.holder_statements import Catalogue as Catalogue
+    from hexveil.publishing.derived.release_comparison import compare_releases as compare_releases
+    from hexveil.publishing.derived.roll_up import roll_up as roll_up
+    from hexveil.publishing.pipeline import release as release
+    from hexveil.publishing.published_numbers import Release as Release
+    from hexveil.publishing.verification.verify import load as load
+    from hexveil.publishing.verification.verify import verify as verify
+    from hexveil.records.column_datasets import combine_columns as combine_columns
+    from hexveil.records.dataset import Dataset as Dataset
+    from hexveil.records.from_sums import from_sums as from_sums
+    from hexveil.records.read import declare as declare
+    from hexveil.records.read import read as read
+    from hexveil.records.select import Select as Select
+    from hexveil.records.sources.record_format import RecordFormat as RecordFormat
+    from hexveil.simulation.city import example as example
+
+    Occupancy = LocalOccupancy
+    publish = publish_run
 
 __version__ = "0.2.0"
 
 _HOMES = {
-    "evaluation": "hexveil.evaluation",
-    "mechanisms": "hexveil.mechanisms",
-    "theory": "hexveil.theory",
-    "publish": "hexveil.cli.commands.publish_command:publish_run",
-    "Cells": "hexveil.model.cells",
-    "Labels": "hexveil.model.cells",
-    "OneCell": "hexveil.model.cells",
-    "BudgetError": "hexveil.base.errors",
-    "ColumnError": "hexveil.base.errors",
-    "HexveilError": "hexveil.base.errors",
-    "InputError": "hexveil.base.errors",
-    "StorageError": "hexveil.base.errors",
-    "Ledger": "hexveil.ledger",
-    "Occupancy": "hexveil.model.occupancy:LocalOccupancy",
-    "Capacity": "hexveil.planning.feasibility.capacity",
-    "GridTooFineWarning": "hexveil.planning.feasibility.recommendation",
-    "Plan": "hexveil.planning.plan",
-    "capacity": "hexveil.planning.feasibility.capacity",
-    "compare": "hexveil.planning.comparison",
-    "plan": "hexveil.planning.api",
-    "compare_releases": "hexveil.publishing.derived.release_comparison",
-    "roll_up": "hexveil.publishing.derived.roll_up",
-    "Catalogue": "hexveil.publishing.catalogue.holder_statements",
-    "Release": "hexveil.publishing",
-    "release": "hexveil.publishing",
-    "load": "hexveil.publishing.verification.verify",
-    "verify": "hexveil.publishing.verification.verify",
-    "Dataset": "hexveil.records",
-    "RecordFormat": "hexveil.records",
-    "Select": "hexveil.records",
-    "combine_columns": "hexveil.records.column_datasets",
-    "from_sums": "hexveil.records",
-    "declare": "hexveil.records.read",
-    "read": "hexveil.records",
-    "FleetDeclaration": "hexveil.planning.presence.presence_request",
-    "example": "hexveil.simulation.city",
+    "BudgetError": "base.errors",
+    "Capacity": "planning.feasibility.capacity",
+    "Catalogue": "publishing.catalogue.holder_statements",
+    "Cells": "model.cells",
+    "ColumnError": "base.errors",
+    "Dataset": "records.dataset",
+    "FleetDeclaration": "planning.presence.presence_request",
+    "GridTooFineWarning": "planning.feasibility.recommendation",
+    "HexveilError": "base.errors",
+    "InputError": "base.errors",
+    "Labels": "model.cells",
+    "Ledger": "ledger",
+    "Occupancy": "model.occupancy:LocalOccupancy",
+    "OneCell": "model.cells",
+    "Plan": "planning.plan",
+    "RecordFormat": "records.sources.record_format",
+    "Release": "publishing.published_numbers",
+    "Select": "records.select",
+    "StorageError": "base.errors",
+    "capacity": "planning.feasibility.capacity",
+    "combine_columns": "records.column_datasets",
+    "compare": "planning.comparison",
+    "compare_releases": "publishing.derived.release_comparison",
+    "declare": "records.read",
+    "evaluation": "evaluation",
+    "example": "simulation.city",
+    "from_sums": "records.from_sums",
+    "load": "publishing.verification.verify",
+    "mechanisms": "mechanisms",
+    "plan": "planning.api",
+    "publish": "cli.commands.publish_command:publish_run",
+    "read": "records.read",
+    "release": "publishing.pipeline",
+    "roll_up": "publishing.derived.roll_up",
+    "theory": "theory",
+    "verify": "publishing.verification.verify",
 }
 
-__all__ = [
-    "BudgetError",
-    "Capacity",
-    "Catalogue",
-    "Cells",
-    "ColumnError",
-    "Dataset",
-    "FleetDeclaration",
-    "GridTooFineWarning",
-    "HexveilError",
-    "InputError",
-    "Labels",
-    "Ledger",
-    "Occupancy",
-    "OneCell",
-    "Plan",
-    "RecordFormat",
-    "Release",
-    "Select",
-    "StorageError",
-    "__version__",
-    "capacity",
-    "combine_columns",
-    "compare",
-    "compare_releases",
-    "declare",
-    "evaluation",
-    "example",
-    "from_sums",
-    "load",
-    "mechanisms",
-    "plan",
-    "publish",
-    "read",
-    "release",
-    "roll_up",
-    "theory",
-    "verify",
-]
+__all__ = list(_HOMES)
+__all__ += ["__version__"]
 
-
-def __getattr__(name: str) -> object:
-    """Load a public name from its home on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hexveil' has no attribute {name!r}")
-    home, _, own_name = _HOMES[name].partition(":")
-    with extras_named():
-        module = importlib.import_module(home)
-        value = module if home == f"hexveil.{name}" else getattr(module, own_name or name)
-    globals()[name] = value
-    return value
+__getattr__ = load_on_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

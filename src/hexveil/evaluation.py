@@ -4,11 +4,9 @@ The noise is simulated floating-point noise, for study only: nothing here is a r
 drawn (nothing private), handed in, or those of a cell of own records; then the table is as private
 as the records are, and says so in its metadata (`own`). Drawn samples are projected to the bounds
 one by one, and only then averaged per user. The plainest distributions are priors, too, and live
-with the mechanisms that choose by them. `mechanism` and `values` read them as a person writes them
-on a command line; nothing is evaluated.
+with the mechanisms that choose by them.
 """
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from hexveil.accounting.sensitivity import check_counts
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_bounds, to_positive_fraction
-from hexveil.mechanisms import PRIORS, CellMechanism, parse
+from hexveil.mechanisms import CellMechanism
 from hexveil.mechanisms.priors import (
     Normal,
     PerUser,
@@ -315,56 +313,3 @@ class Heterogeneous:
         samples = generator.normal(0.0, self.within, (trials, int(counts.sum())))
         samples += np.repeat(levels, counts, axis=1)
         return samples
-
-
-KINDS: dict[str, type[Normal | Uniform | Heterogeneous]] = {
-    "normal": Normal,
-    "uniform": Uniform,
-    "heterogeneous": Heterogeneous,
-}
-"""Every distribution by its short name."""
-FORMS = ", ".join(
-    f"{name}:{','.join(field.name.upper() for field in dataclasses.fields(kind))}"
-    for name, kind in KINDS.items()
-)
-_DISTRIBUTIONS: dict[str, type[Any]] = PRIORS | {kind.__name__: kind for kind in KINDS.values()}
-
-
-def mechanism(text: str) -> CellMechanism:
-    """Return the mechanism that is written as in a table, like "Levy(gamma=0.2)".
-
-    A name alone has every option at its default; an option may be a distribution of a study.
-
-    Raises
-    ------
-    InputError
-        If there is no such mechanism or option, or an option's value is out of range.
-
-    Examples
-    --------
-    >>> mechanism("Levy(gamma=0.2)"), mechanism("Baseline")
-    (Levy(gamma=0.2), Baseline())
-    """
-    return parse(text, _DISTRIBUTIONS)
-
-
-def values(text: str) -> ValueDistribution:
-    """Return the distribution that is written as kind:number,..., like "normal:20,10".
-
-    Raises
-    ------
-    InputError
-        If there is no such kind, or its numbers are too few, too many or out of range.
-
-    Examples
-    --------
-    >>> values("normal:20,10")
-    Normal(mean=20.0, sd=10.0)
-    """
-    name, _, arguments = text.partition(":")
-    try:
-        return KINDS[name.strip().lower()](*map(float, arguments.split(",")))
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"values must be one of {FORMS}, got {text!r}.") from None

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.base.arrays import Floats, Ints
-from hexveil.simulation.city import check_integer, to_date, write_parquet
+from hexveil.simulation.city import write_parquet
+from hexveil_research.invented_arguments import check_integer, to_date
 
 LATITUDE, LONGITUDE, ZONE = 21.2, 74.9, "Asia/Kolkata"
 """Of the city's centre, and of its clock: UTC+05:30 all year."""

@@ -21,6 +21,7 @@ from hexveil.mechanisms import REGISTRY
 from hexveil.records.progress import show_progress
 from hexveil.simulation import own_cells
 from hexveil.simulation.own_cells import select_cell, some_cells
+from hexveil_research import written_mechanisms
 from hexveil_research.papers.study_data import read_counts
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from hexveil.records import Dataset
+    from hexveil.records.dataset import Dataset
     from hexveil_research.evaluate_command import EvaluateOptions
 
 
@@ -42,8 +43,8 @@ EPSILONS = ("0.25", "0.5", "1", "2")
 
 def evaluate(run: Run, options: EvaluateOptions) -> None:
     """Compare mechanisms on one cell by simulation; nothing is released or spent."""
-    values = None if options.values is None else evaluation.values(options.values)
-    mechanisms = [evaluation.mechanism(text) for text in options.mechanism or REGISTRY]
+    values = None if options.values is None else written_mechanisms.values(options.values)
+    mechanisms = [written_mechanisms.mechanism(text) for text in options.mechanism or REGISTRY]
     # Counts, or records and a cell of them: PRIVATE then.
     studied = of_records(run, options) if options.counts is None else of_file(run, options)
     with show_progress(COMPARING):

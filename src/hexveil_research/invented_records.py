@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hexveil.base import atomic_files
-from hexveil.base.errors import InputError
+from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import formatting
 from hexveil.records.progress import show_progress
+from hexveil_research.invented_arguments import MOST_DAYS, check_integer, to_date, to_seconds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,8 @@ def simulate(options: SimulateOptions) -> None:
     default_users, default_days = DEFAULT_SIZE[options.vehicles]
     users = default_users if options.users is None else options.users
     days = default_days if options.days is None else options.days
-    common: dict[str, Any] = {"days": days, "seed": options.seed, "start": options.start}
+    start = to_date(options.start)
+    common: dict[str, Any] = {"days": days, "seed": options.seed, "start": start}
     is_bus = options.vehicles == "buses"
     if options.streets is not None:
         # Before the simulation, which may take minutes.
@@ -46,18 +48,33 @@ def simulate(options: SimulateOptions) -> None:
     # Routes are found by scipy, which the other commands do not wait for.
     if is_bus:
         from hexveil.simulation.city import City  # noqa: PLC0415
+        from hexveil.simulation.city.fleet import MOST_USERS  # noqa: PLC0415
 
-        city = City(users=users, interval=options.interval, **common)
+        limits = {"users": (1, MOST_USERS), "days": (1, MOST_DAYS), "seed": (0, 2**63 - 1)}
+        city = City(users=users, interval=to_seconds(options.interval), **common)
+        for name, ends in limits.items():
+            check_integer(name, getattr(city, name), *ends)
     else:
         from hexveil_research.cars import CarCity  # noqa: PLC0415
 
         city = CarCity(cars=users, **common)
-    with show_progress(SIMULATING):
-        records = city.write(options.out, progress=partial(tell_share, SIMULATING))
-    if options.streets is not None:
-        atomic_files.write_named(options.streets, json.dumps(city.streets_geojson()).encode())
+    if options.out.suffix != ".parquet":
+        raise InputError(f"{options.out.name}: the name of the file must end in .parquet.")
+    check_place(options.out)
+    file = options.out
+    try:
+        with show_progress(SIMULATING):
+            records = city.write(file, progress=partial(tell_share, SIMULATING))
+        if options.streets is not None:
+            file = options.streets
+            atomic_files.write(file, json.dumps(city.streets_geojson()).encode())
+    except OSError as error:
+        raise StorageError(
+            f"{file} cannot be written ({atomic_files.reason(error)}); make room or name another "
+            "file."
+        ) from None
     summary = {"vehicles": options.vehicles, "users": users} | common
-    summary |= {"start": str(city.start), "records": records}
+    summary |= {"start": str(start), "records": records}
     if is_bus:
         summary["interval_seconds"] = city.interval
     summary["files"] = [str(path) for path in (options.out, options.streets) if path is not None]
@@ -70,6 +87,11 @@ def check_streets(path: Path, out: Path, *, are_there: bool) -> None:
         raise InputError("cars have no streets to write; leave --streets out.")
     if path.resolve() == out.resolve():
         raise InputError("--out and --streets name the same file; use two names.")
+    check_place(path)
+
+
+def check_place(path: Path) -> None:
+    """Raise InputError if a file cannot have this name."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file.")
     if not path.parent.is_dir():

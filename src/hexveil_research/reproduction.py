@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from hexveil import evaluation
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import tell_share
 from hexveil.cli import formatting
@@ -24,6 +23,7 @@ from hexveil.config import Run
 from hexveil.records.progress import show_progress
 from hexveil.simulation import own_cells
 from hexveil.simulation.own_cells import select_cell
+from hexveil_research import written_mechanisms
 from hexveil_research.cell_comparison import read_cells
 from hexveil_research.figures import chosen_studies, figure_setting
 from hexveil_research.papers import claim_tally, study_folders
@@ -56,7 +56,7 @@ def reproduce(run: Run, options: ReproduceOptions) -> None:
         options.cell,
         counts=options.counts,
         built_in=options.built_in,
-        values=None if options.values is None else evaluation.values(options.values),
+        values=None if options.values is None else written_mechanisms.values(options.values),
         bounds=run.values.bounds,
         epsilons=None
         if not options.epsilon

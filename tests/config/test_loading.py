@@ -78,6 +78,7 @@ def test_an_option_turns_the_question_round(file):
             "^hexveil: --set plan.objective must be one of max, mean, got 'least'",
         ),
         ("--dataset=", "^hexveil: --dataset must be text"),
+        ("--ledger=", "^hexveil: --ledger must be text, got ''"),
     ],
 )
 def test_a_wrong_option_is_not_blamed_on_the_file(file, option, sentence):

@@ -56,10 +56,11 @@ def test_releases_are_counted_by_state(place, tell):
 
 
 def test_an_empty_file_is_no_book(tmp_path, tell):
-    """As a file that is not there: tests/cli/test_wrong_use.py."""
-    (tmp_path / "empty.sqlite").touch()
-    code, said = tell("show", tmp_path / "empty.sqlite")
+    """As a file that is not there, and it stays empty: tests/cli/test_wrong_use.py."""
+    (file := tmp_path / "empty.sqlite").touch()
+    code, said = tell("show", file)
     assert (code, "there is no ledger" in said["error"]["message"]) == (2, True)
+    assert not file.stat().st_size
 
 
 def test_a_server_without_a_book_is_a_sentence(postgres, tell):

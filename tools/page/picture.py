@@ -1,8 +1,9 @@
 """Take a picture of a release's page for the docs: ``picture.py REPORT.html OUT.png [ADDRESS]``.
 
-ADDRESS is what the page takes after its name, as "#slot=06:00". Needs Chromium and
-playwright. The pictures of README and first-map.md are those of `hexveil demo` and
-`hexveil demo --city`.
+ADDRESS is what the page takes after its name, as "#slot=06:00". Needs Chromium and playwright.
+flights-map.png (README) is that of `hexveil demo`, city-map.png (first-map.md, index.md) that of
+`hexveil demo --city`: docs/images has no other pictures than these, those of `python -m
+hexveil_research.pictures` and those of `python -m hexveil_research.papers.gallery.paper_gallery`.
 """
 
 from __future__ import annotations

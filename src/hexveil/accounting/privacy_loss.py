@@ -38,8 +38,6 @@ Each function takes some pairs (`hexveil.model.occupancy.Pairs`) and, by name, a
 and users, so that it can be mapped over all pairs at once or block by block where they lie.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypeVar

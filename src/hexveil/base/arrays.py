@@ -1,7 +1,5 @@
 """Types of arrays, by the kind of their numbers."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

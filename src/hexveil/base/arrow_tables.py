@@ -12,8 +12,6 @@ In HTML every text is escaped, and there is no script and no style sheet: names 
 records or from a stranger's folder, and none may become markup.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Mapping

@@ -10,8 +10,6 @@ its result (a draw and its storage) or removes private files. A kill or a power 
 both callers have an answer to that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -24,8 +22,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from hexveil.base.errors import StorageError
 
 if sys.platform != "win32":  # where releases are read, and none is written
     import fcntl
@@ -106,22 +102,6 @@ def write(path: Path, content: bytes, *, mode: int = 0o666) -> Path:
     return path
 
 
-def write_named(path: Path, content: bytes) -> Path:
-    """Write a file that the caller named, in place of any of that name; return it.
-
-    Raises
-    ------
-    StorageError
-        If it cannot be written.
-    """
-    try:
-        return write(path, content)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written ({reason(error)}); name another file."
-        ) from None
-
-
 def check_writable(path: Path) -> None:
     """Raise OSError if no folder can be created beside `path`; leave nothing behind."""
     with _locked_temporary(path, os.mkdir) as temporary:
@@ -142,9 +122,9 @@ def remove_stale(place: Path, name: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def exclusive_lock(place: Path) -> Iterator[None]:
-    """Hold the exclusive lock of a folder; on a disk without locks do not wait."""
-    with _opened(place) as handle:
+def exclusive_lock(place: Path, flags: int = os.O_RDONLY) -> Iterator[None]:
+    """Hold the exclusive lock of a file or folder; on a disk without locks do not wait."""
+    with _opened(place, flags) as handle:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield

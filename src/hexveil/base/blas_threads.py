@@ -6,8 +6,6 @@ on two processors a plan took ten times the CPU time of one thread, and longer. 
 the same on every machine, whatever the number of its processors.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

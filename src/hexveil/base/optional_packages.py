@@ -3,18 +3,13 @@
 Names of a package that load on first use, so that no command waits for unused ones.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 
 def require_package(package: str, extra: str = "") -> None:
@@ -68,7 +63,7 @@ def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], objec
     package : str
         Its dotted name.
     homes : mapping of str to str
-        The module of each name, below the package.
+        The module of each name, below the package, and after a colon its name there; or itself.
 
     Examples
     --------
@@ -80,8 +75,10 @@ def load_on_use(package: str, homes: Mapping[str, str]) -> Callable[[str], objec
     def load(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home, _, own_name = homes[name].partition(":")
         with extras_named():
-            value = getattr(import_module(f"{package}.{homes[name]}"), name)
+            module = import_module(f"{package}.{home}")
+            value = module if home == name else getattr(module, own_name or name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -4,8 +4,6 @@ A privacy loss is computed once from such an object and booked, so nothing that 
 change later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial

@@ -9,8 +9,6 @@ then releases the lock, and the next run removes the subfolder.
 Folders that only their owner may use, created or checked before anything private enters.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -7,15 +7,11 @@ Work tells its share under a name: that of an activity, or of a step that severa
 Whoever knows where the step lies in the whole opens a part of it (`share_of_work`).
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 T = TypeVar("T")
 

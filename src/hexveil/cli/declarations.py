@@ -3,8 +3,6 @@
 Texts of the options: options.toml. The bodies: `commands/`, a file each.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -19,11 +19,8 @@ import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from types import FrameType
-
+from types import FrameType
+from typing import Any
 
 UNEXPECTED = (
     "an unexpected {} stopped the work; its text is hidden because it could contain values. "

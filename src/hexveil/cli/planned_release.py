@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from hexveil.cli.formatting import Row
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.publishing import Release
     from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
+    from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.signing import SigningKey
 
     Account = dict[str, Any]

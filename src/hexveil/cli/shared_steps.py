@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hexveil.planning.moment_component import MomentComponent
     from hexveil.publishing.booking import ReleasableDataset
     from hexveil.publishing.memory.history import History
-    from hexveil.records import Dataset
+    from hexveil.records.dataset import Dataset
 
 
 def resolve_path(run: Run, path: Path) -> Path:

@@ -4,12 +4,11 @@ One message names all required arguments that the run lacks; omitted fields keep
 function.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
@@ -22,9 +21,6 @@ from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.request import PRESENCE, SEVERAL
 from hexveil.records.sources.record_format import RecordFormat
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 Arguments = dict[str, Any]
 
 BEGIN = "; hexveil inspect FILE --init > run.toml drafts a run file that names them"
@@ -33,7 +29,7 @@ BEGIN = "; hexveil inspect FILE --init > run.toml drafts a run file that names t
 
 def read_arguments(run: Run, function: Callable[..., object]) -> Arguments:
     """Return the keyword arguments of `read`, without its source."""
-    from hexveil.records import Select  # noqa: PLC0415  the engine loads when records are read
+    from hexveil.records.select import Select  # noqa: PLC0415  the engine loads when records are read
 
     fields = {
         **run.columns.explicit_fields(),

@@ -5,15 +5,11 @@ are also readable from text as in "0,65". Numbers stay exact: they are handed on
 written, so 0.1 means one tenth.
 """
 
-from __future__ import annotations
-
 import tomllib
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 
 class RunField(NamedTuple):

@@ -11,17 +11,14 @@ import json
 import os
 import re
 import tomllib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import FIELDS, SECTIONS, option, read_value, section_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 Key = tuple[str, str]
 """Section and name of a field."""
@@ -142,7 +139,7 @@ def _moved(path: Any, folder: Path) -> Any:  # noqa: ANN401  one path or several
 
 def path_from(folder: Path, path: str) -> str:
     """Return a path that starts in the current folder as one that starts in `folder`."""
-    if "://" in path or os.path.isabs(path):  # noqa: PTH117  an address is no path
+    if not path.strip() or "://" in path or os.path.isabs(path):  # noqa: PTH117  an address is no path
         return path
     try:
         return os.path.relpath(path, folder)

@@ -10,8 +10,6 @@ propagation (Minka, 2001). Each likelihood stands for a normal factor whose mome
 all others' agree with those of the likelihood itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

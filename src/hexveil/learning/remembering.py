@@ -19,8 +19,6 @@ days. Whatever a number says about levels, days or what clipping hides, it says 
 deviation is that of the joint law.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -15,12 +15,5 @@ __all__ = ["Booking", "Key", "Ledger", "Losses", "Spend", "hash_losses"]
 # Losses are described without a database; loading its library takes a moment.
 __getattr__ = load_on_use(
     __name__,
-    {
-        "Booking": "bookings",
-        "Key": "unit_losses",
-        "Ledger": "ledger",
-        "Losses": "unit_losses",
-        "Spend": "accounts",
-        "hash_losses": "unit_losses",
-    },
+    {"Booking": "bookings", "Ledger": "ledger", "Spend": "accounts"},
 )

@@ -3,8 +3,6 @@
 What pins an account is stated once, when it is opened, and is checked at each later opening.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

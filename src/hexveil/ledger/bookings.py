@@ -8,8 +8,6 @@ the sum of the exact bounds of its bookings, which reservations state as fractio
 within the budget, the booking is made, and the balance exceeds the budget by roundings alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

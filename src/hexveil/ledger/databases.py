@@ -6,8 +6,6 @@ the transaction. A commit that returned survives a power cut: WAL with full sync
 PostgreSQL synchronous_commit is asked for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math
@@ -81,7 +79,9 @@ def connect_existing(url: str | Path) -> sa.Engine:
         If it cannot be reached.
     """
     engine = _engine(url)
-    exists = engine.dialect.name != "sqlite" or Path(engine.url.database or "").is_file()
+    file = Path(engine.url.database or "")
+    # Into an empty file SQLite would write its header.
+    exists = engine.dialect.name != "sqlite" or (file.is_file() and file.stat().st_size > 0)
     if exists:
         with transaction(engine) as connection:
             exists = _check_tables(connection)

@@ -16,12 +16,9 @@ Otherwise a disk, a quota or a limit on file sizes could have space for the even
 draw, but not for its result: the draw would be lost for its size alone, and paid for twice.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -32,13 +29,11 @@ import numpy as np
 import sqlalchemy as sa
 
 from hexveil.base.arrays import Ints
+from hexveil.base.atomic_files import exclusive_lock
 from hexveil.base.errors import StorageError
 from hexveil.ledger.databases import describe_address
 from hexveil.ledger.events import Event
 from hexveil.ledger.tables import journal, plans
-
-if sys.platform != "win32":
-    import fcntl
 
 _DRAW_LOCK = 0x686578_64726177
 """Number of the advisory lock of a draw in PostgreSQL: "hexdraw" in ASCII."""
@@ -52,29 +47,27 @@ def exclusive_draw(engine: sa.Engine) -> Iterator[None]:
     if engine.dialect.name == "postgresql":
         lock = _server_lock(engine)
     elif engine.url.database:
-        lock = _file_lock(f"{Path(engine.url.database).resolve()}.lock")
+        lock = _file_lock(Path(f"{Path(engine.url.database).resolve()}.lock"))
     with lock:
         yield
 
 
 @contextlib.contextmanager
-def _file_lock(name: str) -> Iterator[None]:
+def _file_lock(name: Path) -> Iterator[None]:
     """Hold the lock on a file beside an SQLite ledger; none where the system has no such locks."""
-    try:
-        # A file of its own: closing any handle of the ledger file would drop SQLite's own locks on
-        # it.
-        number = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise StorageError(
-            f"the lock {name} of the ledger cannot be made ({error.strerror}); nothing was drawn."
-        ) from None
-    try:
-        if sys.platform != "win32":
-            with contextlib.suppress(OSError):  # a disk without locks
-                fcntl.flock(number, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        try:
+            # A file of its own: closing any handle of the ledger file would drop SQLite's own locks
+            # on it.
+            name.touch(mode=0o600)
+            # Some network disks lock only what may be written.
+            stack.enter_context(exclusive_lock(name, os.O_RDWR))
+        except OSError as error:
+            raise StorageError(
+                f"the lock {name} of the ledger cannot be made ({error.strerror}); "
+                "nothing was drawn."
+            ) from None
         yield
-    finally:
-        os.close(number)
 
 
 @contextlib.contextmanager

@@ -11,8 +11,6 @@ The clock is the machine's, in UTC, but never goes back: an event happens at the
 before it, at the earliest. So setting the clock back refills nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -16,8 +16,6 @@ stays spent, and the same request is booked once more. Noise, true sums and rand
 enter the ledger.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager

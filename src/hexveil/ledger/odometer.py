@@ -15,8 +15,6 @@ sum of a unit, not the sum of the largest losses. In an account with a δ the su
 μ, for which the same holds (`accounting.gaussian_composition`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

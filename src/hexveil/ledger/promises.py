@@ -6,8 +6,6 @@ such ε, which would be too large (`accounting.gaussian_composition`, with the p
 either kind are whole multiples of 10^-12.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from fractions import Fraction

@@ -8,8 +8,6 @@ draw, checks the whole file: SQLite compares indexes with tables and accounts fo
 second for 10^5 events), and a server is asked again without its indexes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import sqlalchemy as sa

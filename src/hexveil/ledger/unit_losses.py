@@ -7,8 +7,6 @@ another key every unit would look new, so the ledger pins the key's fingerprint.
 two share a hash with probability below 10^-26; they would then be charged together, which is safe.
 """
 
-from __future__ import annotations
-
 import hashlib
 import operator
 import os

@@ -5,8 +5,6 @@ of names and literals, and only registered names are looked up. `repr` of a mech
 inverse.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import warnings

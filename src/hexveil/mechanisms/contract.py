@@ -23,8 +23,6 @@ Private arrays (`PrivateSums`, `Values`, `Scores`) show nothing. Noise, sensitiv
 branch and decoding never receive sums, so nothing of the sums can reach them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

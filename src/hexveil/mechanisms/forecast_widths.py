@@ -9,8 +9,6 @@ the part of users whom it does not clip; k(κ)² S² Σw², what the shape of th
 what lies beyond the range if the forecast is off by `SURPRISE` times its deviation.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from hexveil.base.arrays import Floats

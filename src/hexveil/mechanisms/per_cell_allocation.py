@@ -12,8 +12,6 @@ meter adds the moves of all cells of a row up again, in the scales that go to th
 Source: the mechanism of the cell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,14 +24,11 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
-from hexveil.model.public_metadata import PublicMetadata
+from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.planning.request import Request
-
-if TYPE_CHECKING:
-    from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.public_metadata import ValueLattice
 
 PlanT = TypeVar("PlanT")
 ClippingKind: TypeAlias = Any

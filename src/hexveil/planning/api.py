@@ -8,8 +8,6 @@ place of ε. With target errors nothing is divided: each column costs the least 
 Under private presence any unit may have records in every column, so that the parts add up exactly.
 """
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -10,8 +10,6 @@ A field that equals its default has no word: fields that are added later leave o
 Reading never runs code, and every number comes back as the double or the integer that it was.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import importlib.metadata

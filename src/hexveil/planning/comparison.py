@@ -4,11 +4,9 @@ Public facts only; nothing is spent. A method that cannot do what is asked says 
 one cell are compared by `hexveil.evaluation.evaluate`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +14,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.work_share import parts_of_work
 from hexveil.mechanisms import OptimalClipping
 from hexveil.planning.methods import allocate
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
-
-if TYPE_CHECKING:
-    from hexveil.planning.moment_component import MomentComponent
 
 COMPARING = "Comparing methods"
 """Name of this work, of which parts are told."""

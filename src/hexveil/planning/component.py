@@ -15,28 +15,24 @@ presence all records of one unit are added or removed. Loss of a unit: the sum o
 all components, or under a δ of its squares of μ.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.promise import of_amount
-from hexveil.base.rational import Number, decimal_text, items_of, to_fraction
+from hexveil.base.arrays import Floats
+from hexveil.base.rational import decimal_text
 from hexveil.base.read_only import read_only
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+from hexveil.mechanisms.spelling import spelled
 
 Json = dict[str, Any]
 
@@ -256,32 +252,10 @@ def mechanism_text(mechanism: ThresholdMechanism | CellMechanism) -> str:
     """Return a mechanism's name, with the fields of one that is a data class."""
     if not dataclasses.is_dataclass(mechanism) or not dataclasses.fields(mechanism):
         return mechanism.name
-    spelled = _spelled(mechanism)
+    spelling = spelled(mechanism)
     # repr of a double is exact, and sorted keys do not depend on the order of fields.
-    arguments = {f.name: repr(getattr(spelled, f.name)) for f in dataclasses.fields(spelled)}
-    return f"{spelled.name} {json.dumps(arguments, sort_keys=True)}"
-
-
-def _spelled(owner: Any) -> Any:  # noqa: ANN401  a mechanism or a prior
-    """Return a mechanism, or a prior, with each argument in one of its spellings."""
-    fields = (field for field in dataclasses.fields(owner) if field.init)
-    return dataclasses.replace(
-        owner, **{f.name: _argument(getattr(owner, f.name), f) for f in fields}
-    )
-
-
-def _argument(value: object, field: dataclasses.Field[Any]) -> object:
-    """Return numbers as its default or type has them, lists as tuples."""
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return tuple(_argument(item, field) for item in items_of(value))
-    if dataclasses.is_dataclass(value):
-        return _spelled(value)
-    # An annotation is its text where a module asks for that.
-    if field.type in ("Number", Number):
-        number = to_fraction(cast("Number", value), field.name)
-        return decimal_text(number) if isinstance(field.default, str) else float(number)
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    return float(cast("int", value)) if is_whole and "float" in str(field.type) else value
+    arguments = {f.name: repr(getattr(spelling, f.name)) for f in dataclasses.fields(spelling)}
+    return f"{spelling.name} {json.dumps(arguments, sort_keys=True)}"
 
 
 def delta_text(delta: Fraction) -> dict[str, str]:

@@ -8,14 +8,12 @@ all components, which `release` recomputes from the scales that go to the noise 
 is a square of μ, and every component has its own ε at the same δ.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +25,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution import CombinedStages, Component
 from hexveil.mechanisms.distribution.binned_stage import check_room
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import (
     Estimator,
@@ -52,12 +51,8 @@ from hexveil.planning.feasibility.utility_test import (
     shape_errors,
 )
 from hexveil.planning.methods import plan_moments
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan_arguments import PlanArguments, kind_weights
-
-if TYPE_CHECKING:
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.planning.moment_component import MomentComponent
-
 
 KINDS = ("moments", "distribution")
 """Kinds of statistics that have a weight in the division of ε."""

@@ -13,14 +13,17 @@ prices of least predicted error are taken.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS, Promise, promised
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution import Component
@@ -36,20 +39,13 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     AskedPoints,
     PooledRankScores,
 )
+from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
-from hexveil.model.statistic_terms import Share
+from hexveil.model.statistic_terms import Estimator, Share, Term
 from hexveil.planning.allocation import CellForecast, PublishedShape
 from hexveil.planning.methods import plan_moments
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan_arguments import PlanArguments
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.model.occupancy import Occupancy, Pairs
-    from hexveil.model.statistic_terms import Estimator, Term
-    from hexveil.planning.moment_component import MomentComponent
 
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)

@@ -4,8 +4,6 @@ Every method ends by calibrating its noise: the loss of the allocation is comput
 states it, and where it is above the request, all noise is scaled up by that ratio.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

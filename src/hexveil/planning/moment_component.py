@@ -13,20 +13,26 @@ each of its cells as well (mechanisms/looks/clipped_variance.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hexveil.accounting.error_model import gaussian_noise_floor, noise_floor
+from hexveil.accounting.error_model import ErrorModel, gaussian_noise_floor, noise_floor
 from hexveil.accounting.promise import of_amount, promised
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.read_only import ReadOnlyArrays, read_only
-from hexveil.planning.allocation import PlanningProblem, allocation_of, restored
+from hexveil.mechanisms.looks import ReleaseAllocation
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem, allocation_of, restored
 from hexveil.planning.component import MomentFigures
 from hexveil.planning.feasibility.utility_test import (
     StatisticError,
@@ -35,18 +41,6 @@ from hexveil.planning.feasibility.utility_test import (
 )
 from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.looks import ReleaseAllocation
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.allocation import PlanAllocation
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,25 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hexveil.accounting.promise import Promise, of_amount, summed
+from hexveil.base.arrays import Floats
 from hexveil.base.arrow_tables import html_table, paragraph
 from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
+from hexveil.mechanisms.contract import StagedPlan
 from hexveil.mechanisms.distribution import CombinedStages, Component
 from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFacts
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.codec import saved_plans
 from hexveil.planning.component import BookedStages, PlanComponent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.contract import StagedPlan
 
 Facts = PublicMetadata | ColumnFacts | DeclaredFacts | DeclaredColumns
 """Public or declared facts, of one value column or of several."""

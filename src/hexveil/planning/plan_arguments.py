@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, items_of, to_fraction, to_positive_fraction
 from hexveil.mechanisms import CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.model.statistic_terms import Estimator, has_distribution, parse_statistics
+from hexveil.planning.allocation import CellForecast
+from hexveil.planning.presence.presence_request import FleetDeclaration
 from hexveil.planning.request import (
     DELTA_WITHIN,
     PRESENCE,
@@ -34,14 +37,6 @@ from hexveil.planning.request import (
     targets_of,
 )
 from hexveil.planning.request import statistics as moments_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from hexveil.planning.allocation import CellForecast
-    from hexveil.planning.presence.presence_request import FleetDeclaration
 
 WORDS: dict[str, tuple[str, ...]] = {
     "estimator": get_args(Estimator),

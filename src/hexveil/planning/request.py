@@ -9,26 +9,20 @@ others, or without them: one table, for refusals and the reference page.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hexveil.accounting.noise_law import NoiseLaw, law_at
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.mechanisms import ThresholdMechanism
+from hexveil.mechanisms import CellMechanism, ThresholdMechanism
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.statistic_terms import MOMENTS, Quantile, term_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms import CellMechanism
-    from hexveil.model.occupancy import Occupancy
-
 
 LEAST_USERS, MOST_USERS = 25, 1000
 """Users times epsilon of a map, or of a cell, that find its range; and of a cell above which the

@@ -12,8 +12,6 @@ and computes the losses anew: no edit can make a release cheaper than it is. Noi
 lattice of the records is refused by the release itself.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import importlib.metadata

@@ -1,7 +1,5 @@
 """Columns and rows of a released table by the names that a user types, and suggestions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,12 +6,10 @@ column is the statements of that one. A table of several has a row per cell of a
 prefixed columns of each.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,10 +19,7 @@ from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns
 from hexveil.publishing.kinds.guarantee import PRESENCE, is_private, promise_section
 from hexveil.report.manifest_view import format_heading
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 EPSILONS = ("epsilon_requested", "epsilon_spent", "l0_epsilon")
 """Fields of a component about its loss."""

@@ -8,8 +8,6 @@ templates/moments/dossier.md, the templates that it includes, templates/presence
 templates/columns/dossier.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import replace

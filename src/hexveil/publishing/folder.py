@@ -7,8 +7,6 @@ A digit is at most a twentieth of half of the narrowest interval, so 19.35401486
 rounded up, so that no error is understated. `cells.parquet` has the doubles.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -4,8 +4,6 @@ It holds no true mean, no count of clamped rows, no file size, no time stamp and
 contents: those depend on values.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json
@@ -208,50 +206,35 @@ GONE = (
 
 def as_current(former: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of one value column as one of today; the schema refuses one with gaps."""
-    stated = dict(former)
+    stated = _in_words_of_today(former)
     private = stated.pop("model", None) == "presence"
     kind = stated.pop("kind", "presence" if private else "moments")
     shared = {key: stated.pop(key) for key in SHARED if key in stated}
     dataset, guarantee = (
-        dict(part) if isinstance(part := stated.pop(key, None), dict) else {}
+        part if isinstance(part := stated.pop(key, None), dict) else {}
         for key in ("dataset", "guarantee")
     )
-    stated.pop("schema_version")
-    stated = _in_words_of_today(stated)
-    stated |= {
-        name: _in_words_of_today(part)
-        for name in ("moments", "scores")
-        if isinstance(part := stated.get(name), dict)
-    }
-    component = {
-        "kind": kind,
-        "dataset": {key: value for key, value in dataset.items() if key != "name"},
-        **{
-            key: guarantee[key]
-            for key in ("epsilon_requested", "epsilon_spent")
-            if key in guarantee
-        },
-        **({"l0_epsilon": guarantee.pop("l0_epsilon")} if "l0_epsilon" in guarantee else {}),
-        **stated,
-    }
+    name = {key: dataset.pop(key) for key in ("name",) if key in dataset}
+    losses = ("epsilon_requested", "epsilon_spent", "l0_epsilon")
+    epsilons = {key: guarantee[key] for key in losses if key in guarantee}
+    guarantee.pop("l0_epsilon", None)
     return {
         "schema_version": SCHEMA_VERSION,
-        "dataset": {key: value for key, value in dataset.items() if key == "name"},
+        "dataset": name,
         "guarantee": {"protect": "presence" if private else "values"} | guarantee,
         **({"losses": stated["losses"]} if "losses" in stated else {}),
-        "components": [component],
+        "components": [{"kind": kind, "dataset": dataset, **epsilons, **stated}],
         **shared,
     }
 
 
-def _in_words_of_today(stated: dict[str, Any]) -> dict[str, Any]:
-    """Return statements in the words of today; other words are refused."""
-    stated = {key: part for key, part in stated.items() if key not in GONE}
-    plan = stated.get("plan")
-    request = plan.get("request") if isinstance(plan, dict) else None
-    if not isinstance(plan, dict) or not isinstance(request, dict):
+def _in_words_of_today(stated: Any, depth: int = 4) -> Any:  # noqa: ANN401  JSON
+    """Return statements without what is gone, also in their parts; other words are refused."""
+    if not (depth and isinstance(stated, dict)):
         return stated
-    known = ALWAYS.items()
-    request = {key: word for key, word in request.items() if (key, word) not in known}
-    kept = {key: figure for key, figure in plan.items() if key not in GONE}
-    return stated | {"plan": kept | {"request": request}}
+    gone = {"schema_version", *GONE}
+    return {
+        key: _in_words_of_today(part, depth - 1)
+        for key, part in stated.items()
+        if key not in gone and (key, part) not in ALWAYS.items()
+    }

@@ -6,21 +6,24 @@ component is.
 manifest.schema.json has a part for each kind of component.
 """
 
-from __future__ import annotations
-
 import copy
 import importlib.resources
 import json
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from hexveil.base.work_share import ESTIMATES, RELEASING, share_of_work
+from hexveil.mechanisms.contract import StagedPlan
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.publishing.components import split_table
-from hexveil.publishing.estimates.decoded_moments import decode_moments
+from hexveil.publishing.estimates.decoded_moments import Estimates, decode_moments
 from hexveil.publishing.estimates.table import ALL_COLUMNS
 from hexveil.publishing.kinds import (
     distribution_checks,
@@ -32,23 +35,14 @@ from hexveil.publishing.kinds import (
 from hexveil.publishing.kinds.distribution_table import decode_release, released_columns
 from hexveil.publishing.kinds.presence_manifest import presence_entry
 from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
+from hexveil.publishing.memory.history import History
 from hexveil.publishing.memory.presence_history import remember_averages
+from hexveil.publishing.memory.stored_day import Rows
+from hexveil.report.promise_wording import Protect
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    import pyarrow as pa
-
-    from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.publishing.estimates.decoded_moments import Estimates
-    from hexveil.publishing.memory.history import History
-    from hexveil.publishing.memory.stored_day import Rows
-    from hexveil.report.promise_wording import Protect
-
-    Json = dict[str, Any]
-    Published = tuple[pa.Table, Json, Rows | None]
-    Last = Any  # which estimates are asked for, and earlier releases
+Json = dict[str, Any]
+Published = tuple[pa.Table, Json, Rows | None]
+Last = Any  # which estimates are asked for, and earlier releases
 
 
 @dataclass(frozen=True)

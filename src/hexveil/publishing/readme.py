@@ -1,7 +1,5 @@
 """README.txt of a release, and of several value columns: values of templates/*/readme.md."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

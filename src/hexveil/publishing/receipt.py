@@ -4,8 +4,6 @@ With the folder alone anybody can verify that its files are unchanged. With the 
 holder can later verify that the release is still in the ledger, in its place.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -20,8 +20,6 @@ as doubles; that a double is inexact changes which possible sum is nearest, not 
 SQL for the number of a value's bin, the same in every dialect.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

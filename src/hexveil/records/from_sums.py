@@ -5,8 +5,6 @@ table can spoil the estimates but not the privacy. `hexveil inspect --sql` print
 such a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Progress line on stderr for work of more than two seconds, if stderr is a terminal."""
 
-from __future__ import annotations
-
 import atexit
 import sys
 import threading

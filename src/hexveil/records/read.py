@@ -4,8 +4,6 @@ The rules and their order: docs/reference/python.md. Assumption: whether a recor
 value (present, finite, a number) is public, as are its user, place and time.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Mapping, Sequence

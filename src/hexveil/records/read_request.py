@@ -1,7 +1,5 @@
 """The request to read records: all arguments of `read`, checked before a file is opened."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ rows, records per user and users per cell limit nothing, and the bounds limit nu
 overflow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any

@@ -5,8 +5,6 @@ cells after counting. `drop_values` is the exception that looks at values: it is
 and stated in what is published (ERRATA 13).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction

@@ -5,8 +5,6 @@ Rows that no rule could count are dropped for a public reason: malformed, or wit
 them is said.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress

@@ -4,8 +4,6 @@ Nothing here reads records. Everything drawn comes from the released table, from
 from a public file of lines, so the page costs no privacy.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from hexveil.base.optional_packages import load_on_use

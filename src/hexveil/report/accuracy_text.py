@@ -8,8 +8,6 @@ A manifest is for programs, and English. Its sentences follow from its facts, so
 language are made from these again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any

@@ -6,8 +6,6 @@ hexagons by the day of the week has the hours of the week as timeslots: a tapped
 week. Page, README.txt and command have the sentences in common.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """View of a manifest for the page: the facts that it needs, checked once and named."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

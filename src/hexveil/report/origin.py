@@ -5,8 +5,6 @@ in `[catalogue]`, which the holder declares. Publisher, licence and contact are 
 `[catalogue]`. Nothing here is taken from the records.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import date

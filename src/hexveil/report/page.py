@@ -5,8 +5,6 @@ opened, and every script but the page's own (content_security_policy.py). Templa
 data are embedded in script elements as JSON.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

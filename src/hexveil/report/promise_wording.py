@@ -7,8 +7,6 @@ about one of them can change by far more than e^ε, because a statistic shows wh
 common; tests/report/test_promise.py has an exact example.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal

@@ -15,8 +15,6 @@ minorise-maximise step, monotone for normal models. A weak prior keeps it off ze
 and steps are longer by `_STEP_EXPONENT`. Units: y is centred and scaled to about 1 beforehand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

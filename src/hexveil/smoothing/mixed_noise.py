@@ -16,8 +16,6 @@ Each mixing law is cut into a few bins, and a bin is placed at its mean, so that
 t, 2 b² for Laplace) is kept exactly. With normal parts every posterior is a closed form.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

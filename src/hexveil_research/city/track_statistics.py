@@ -30,6 +30,7 @@ can simulate the city, a ratio in many digits tells the real number: print two.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -222,7 +223,7 @@ class Counterpart:
         Of the city; in Warsaw's hours some two thirds are on the streets, as many as Warsaw's.
     interval : int
         Seconds between two fixes.
-    start : str
+    start : datetime.date
         The simulated day.
     timezone : str
         Of the real records.
@@ -230,13 +231,13 @@ class Counterpart:
 
     users: int
     interval: int
-    start: str
+    start: dt.date
     timezone: str
 
 
 COUNTERPARTS = {
-    "surat_itms": Counterpart(311, 10, "2022-01-01", "Asia/Kolkata"),
-    "warsaw_buses": Counterpart(2_300, 12, "2024-02-19", "Europe/Warsaw"),
+    "surat_itms": Counterpart(311, 10, dt.date(2022, 1, 1), "Asia/Kolkata"),
+    "warsaw_buses": Counterpart(2_300, 12, dt.date(2024, 2, 19), "Europe/Warsaw"),
 }
 """By the name of the file of real records, without its suffix."""
 
@@ -257,7 +258,7 @@ def compare(name: str, real: pa.Table, seed: int = 1) -> pa.Table:
     """
     beside = COUNTERPARTS[name]
     zones = {"city_timezone": TIMEZONE, "real_timezone": beside.timezone}
-    city = City(beside.users, 1, seed, beside.start, beside.interval)
+    city = City(beside.users, 1, seed, beside.interval, beside.start)
     sent = (tracks(pa.Table.from_batches([batch])) for batch in city.batches())
     sample = pa.concat_tables(same_minutes(track, real, **zones) for track in sent)
     return comparison(sample, real, **zones)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError
 from hexveil.model.cells import Cells
-from hexveil.records import Select, read
+from hexveil.records.read import read
+from hexveil.records.select import Select
 from hexveil.simulation import flights
 
 TRUE = ("true", "true_sd")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import hexveil as hv
+from hexveil_research.papers.gallery import paper_gallery
 from hexveil_research.pictures import gallery, gallery_settings, privacy
-from source_trees import DOCS
+from source_trees import DOCS, ROOT
 
 PAGE = (DOCS / "start" / "gallery.md").read_text(encoding="utf-8")
 FIRST = (DOCS / "start" / "first-map.md").read_text(encoding="utf-8")
@@ -62,6 +63,16 @@ def test_the_page_says_how_a_picture_was_made(name):
     assert len(content if name.endswith("png") else gzip.compress(content)) <= 150_000
     assert f"(../images/{name})" in PAGE
     assert f"python -m hexveil_research.pictures my-pictures {name.partition('.')[0]}" in PAGE
+
+
+def test_every_picture_has_what_makes_it():
+    """All that docs/images holds is drawn by research code, or named by the script of the page."""
+    pages = (ROOT / "tools" / "page" / "picture.py").read_text(encoding="utf-8")
+    papers = [study.name.replace(":", "-") for study in paper_gallery.studies()]
+    drawn = [*gallery.NAMES, *privacy.NAMES, "gallery-distributions", "hexagon-dark"]
+    drawn += [f"paper-{name}" for name in papers if "-fig" in name]
+    made = {f"{name}.svg" for name in drawn} | set(re.findall(r"\w+-map\.png", pages))
+    assert {file.name for file in (DOCS / "images").iterdir()} == made | {"gallery-cars.png"}
 
 
 # ---- The pictures of user-level privacy: drawn whole, and with the numbers that the page says -

@@ -14,12 +14,12 @@ import click
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
 from hexveil.cli import formatting
-from hexveil.publishing import check_writable
 from hexveil.publishing.derived.derived_cells import EVERYTHING
 from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
 from hexveil.publishing.derived.roll_up import roll_up as averages_of
 from hexveil.publishing.dossier import dossier as made_of
+from hexveil.publishing.folder import check_writable
 from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import (
     ArchiveVerdict,

@@ -3,23 +3,18 @@
 With --yes nothing may be open. Before the last answer nothing is spent.
 """
 
-from __future__ import annotations
-
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from hexveil.base.errors import InputError
 from hexveil.cli import declarations, formatting, guided, questions
 from hexveil.cli.commands.release_command import destination, release
+from hexveil.cli.formatting import Row
 from hexveil.config import Run, arguments
 from hexveil.config.fields import option
-
-if TYPE_CHECKING:
-    from hexveil.cli.formatting import Row
 
 
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import zoneinfo
 
     from hexveil.cli import declarations
-    from hexveil.publishing import Release
+    from hexveil.publishing.published_numbers import Release
 
 
 EXPECTED = ("Expected error", "On paper")

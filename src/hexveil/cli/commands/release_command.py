@@ -15,13 +15,13 @@ from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
 from hexveil.planning.request import refuse
-from hexveil.publishing import check_writable
+from hexveil.publishing.folder import check_writable
 from hexveil.report import read_context
 
 if TYPE_CHECKING:
     from hexveil.cli import declarations
     from hexveil.cli.formatting import Row
-    from hexveil.publishing import Release
+    from hexveil.publishing.published_numbers import Release
 
 BOOKED = (
     "the one booked for this request before; it costs nothing more. To plan again and pay again, "

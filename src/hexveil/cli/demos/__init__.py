@@ -23,34 +23,27 @@ The choices were made from public knowledge and the capacity table.
   about 1.2 km with a predicted error well below the baseline error (3.25 km/h).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.parquet
 
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.work_share import tell_share
-from hexveil.cli import formatting
+from hexveil.cli import declarations, formatting
 from hexveil.cli.commands import release_command
 from hexveil.cli.declarations import ReleaseOptions
-from hexveil.config import load
+from hexveil.config import Run, load
 from hexveil.records.progress import show_progress
 from hexveil.simulation import flights
 from hexveil.simulation.city import City
 from hexveil.simulation.city.streets import LATITUDE, LONGITUDE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hexveil.cli import declarations
-    from hexveil.config import Run
 
 
 @dataclass(frozen=True)
@@ -133,7 +126,7 @@ def new_folder(parent: Path, name: str) -> Path:
 
 # ---- the invented city ----
 
-CITY = City(users=350, days=30, seed=1, interval="60s")
+CITY = City(users=350, days=30, seed=1, interval=60)
 
 
 def write_city(folder: Path) -> None:

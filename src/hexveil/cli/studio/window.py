@@ -4,17 +4,16 @@ A step takes the form of its page and names the next; pages are made of names, t
 are public, and plans. What a map costs and does is what the commands do: the steps call them.
 """
 
-from __future__ import annotations
-
 import shlex
 import threading
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.cli import formatting, guided, questions
 from hexveil.cli.commands.release_command import Preview, destination, end_rows
+from hexveil.cli.formatting import Row
 from hexveil.cli.plan_text import map_rows
 from hexveil.cli.planned_release import PlannedRelease, plan_release, write
 from hexveil.cli.studio.views import (
@@ -28,15 +27,11 @@ from hexveil.cli.studio.views import (
 )
 from hexveil.config import Run, arguments, load
 from hexveil.config.column_guessing import nameable_columns
+from hexveil.config.run_file import Key
 from hexveil.publishing.dossier import dossier
-from hexveil.report.promise_wording import promise
+from hexveil.report.promise_wording import Protect, promise
 
-if TYPE_CHECKING:
-    from hexveil.cli.formatting import Row
-    from hexveil.config.run_file import Key
-    from hexveil.report.promise_wording import Protect
-
-    Form = dict[str, str]
+Form = dict[str, str]
 
 STEPS = {
     "file": "Records",

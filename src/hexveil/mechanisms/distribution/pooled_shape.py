@@ -25,8 +25,6 @@ Vassilvitskii, 2019); the density (`PooledDensity`) is a penalised fit by least 
 post-processing.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -9,8 +9,6 @@ again from the scales that go to the noise library. Where a range is chosen priv
 the same in every range (`weighted_mean`, `cell_ranges`), and the choices cost all users alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction

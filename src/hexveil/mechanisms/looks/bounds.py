@@ -134,9 +134,10 @@ class WithinBounds(looks.ClippingKind):
         # Numbers that leave 64 bits would wrap around silently: see `check_release`.
         if "mean" in models:
             # In lattice steps and rounded up: the scale that is drawn is the scale that is booked.
-            noise = clipped_mean.laplace_scales(lattice.width, rows.noise_scale_records)
+            fine = lattice.refined(plan.request.law)
+            noise = clipped_mean.laplace_scales(fine.width, rows.noise_scale_records)
             kept = rows.kept(plan.problem, "mean")
-            given = plan.problem.occupancy, lattice, noise, kept, models["mean"]
+            given = plan.problem.occupancy, fine, noise, kept, models["mean"]
             statistics.append(ClippedMean(*given))
         if "variance" in models:
             kept, error = rows.kept(plan.problem, "variance"), models["variance"]
@@ -161,6 +162,7 @@ def _mean_moves(problem: PlanningProblem, rows: PlanAllocation) -> StatisticMove
     if problem.facts is None:
         return clipped_mean.unrounded_mean_moves(kept, noise)
     width = max(int(kept.span_quanta[0]), 1)
+    width *= clipped_mean.parts_of_quantum(width, problem.request.law)
     return clipped_mean.mean_moves(width, kept, clipped_mean.laplace_scales(width, noise))
 
 

@@ -53,8 +53,6 @@ are rounded down, and so deviations up.
 Source: docs/understand/clipping-range.md; ERRATA 3 for the accounting.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

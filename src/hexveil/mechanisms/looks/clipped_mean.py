@@ -23,6 +23,9 @@ costs at most 2 w / (2 S r) = k / r, which is what the plan books, rounded up ag
 which the eight ulps that the plan adds to each term cover.
 A cell without noise (r = 0) keeps nothing and publishes the middle of its bounds: no value is
 read and no noise is drawn.
+Gaussian noise costs the more the fewer steps a unit moves (the lattice term of
+accounting/gaussian_composition.py): under it all of this is in parts of a quantum, which are a
+public power of two.
 Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
 Source: WC Theorem III.1, ERRATA 3 and 10.
 """
@@ -38,6 +41,7 @@ import numpy as np
 
 from hexveil.accounting.error_model import ErrorModel
 from hexveil.accounting.moves import FINE, StatisticMoves
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.privacy_loss import KeptRecords
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
@@ -49,6 +53,8 @@ from hexveil.model.pair_bins import PairSums
 
 CELLS = "cells"
 """Name of the stage in which the cells' own numbers are drawn: the last of every release."""
+FINE_WIDTH = 2**12
+"""Parts that a width has at least under Gaussian noise."""
 GRAIN = 2**30
 """A user's factor is a whole number of parts of this size."""
 # A product that is whole in exact arithmetic may come out an ulp below. The hair that makes up for
@@ -70,6 +76,8 @@ class CellLattice:
         Lower bound of the plan in value units.
     quantum : float
         In value units.
+    parts : int
+        Of a quantum of the records, each of which is one of these.
     """
 
     lower: int
@@ -78,9 +86,22 @@ class CellLattice:
     lower_value: float
     quantum: float
 
+    parts: int = 1
+
+    def refined(self, law: NoiseLaw) -> CellLattice:
+        """Return the same in the parts of a quantum that noise of a law takes."""
+        parts = parts_of_quantum(self.width, law)
+        lower, width, steps = (parts * one for one in (self.lower, self.width, self.steps))
+        return CellLattice(lower, width, steps, self.lower_value, self.quantum / parts, parts)
+
     def in_units(self, quanta: Floats) -> Floats:
         """Return numbers in value units, from quanta above the lower bound."""
         return np.asarray(self.lower_value + self.quantum * quanta, dtype=np.float64)
+
+
+def parts_of_quantum(width: int, law: NoiseLaw) -> int:
+    """Return in how many parts a quantum is divided: under Gaussian noise of a narrow range."""
+    return 1 if law.power == 1 else 2 ** ((FINE_WIDTH - 1) // width).bit_length()
 
 
 def laplace_scales(width: int, noise_records: Floats) -> Floats:
@@ -165,7 +186,7 @@ class ClippedMean(ClippedStatistic):
         """
         work = partial(
             _measure, kept=self.kept, lower=self.lattice.lower, width=self.lattice.width,
-            noise=self.noise,
+            noise=self.noise, parts=self.lattice.parts,
         )  # fmt: skip
         return sums.map_cells(self.occupancy, work)
 
@@ -237,15 +258,16 @@ def _records_moved(pairs: Pairs, *, kept: KeptRecords) -> Floats:
 
 
 def _measure(
-    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: int, width: int, noise: Floats
-) -> Ints:
+    pairs: Pairs, sums: PairSums, *, kept: KeptRecords, lower: int, width: int, noise: Floats,
+    parts: int,
+) -> Ints:  # fmt: skip
     records = kept.of(pairs)
     # Sums of cells without noise are not looked at: these publish a constant.
     rows = np.flatnonzero(noise[pairs.cell] > 0)
     cell, m = pairs.cell[rows], pairs.n[rows]
     # Sums are kept for the bounds of the records. Where a plan's are narrower the user's mean is
     # projected to them: one user then moves s' by S m at most.
-    within = np.clip(sums.total[rows] - lower * m, 0, width * m)
+    within = np.clip(parts * sums.total[rows] - lower * m, 0, width * m)
     half = half_widths(records[rows], m, width)
     contribution = np.clip(2 * within, width * m - half, width * m + half)
     noised = pairs.first + np.flatnonzero(pairs.own(noise) > 0)

@@ -33,8 +33,6 @@ Source: COMP Proposition III.1; ERRATA 3 and 10.
 Whether everything fits 64 bits is decided beforehand from public facts: no value causes an error.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ the variance, or of mean and variance as shares of what a constant can miss wher
 for. Weights are those of a mean with half of the loss.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -33,8 +33,6 @@ clipping costs cells whose middle is off the centre (`expected_clipping_error`).
 A prior that does not fit costs accuracy, never privacy.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -10,8 +10,6 @@ means, widened around its middle; for means alone it is a wider one where that p
 error (`pooled_means`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

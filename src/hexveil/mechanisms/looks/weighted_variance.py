@@ -53,8 +53,6 @@ user of weight w loses w/n in a cell, whatever φ is. A prior that does not fit 
 privacy.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -50,8 +50,6 @@ cells, 2 w_c y_c <= 2^41. Sums over fewer than 2^32 units are exact in doubles; 
 the records of more.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -25,8 +25,6 @@ sum of their squares of μ. No stage of the map sees the noisy numbers, and none
 it did. Source: composition (`hexveil.mechanisms.contract`, `hexveil.accounting.promise`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction

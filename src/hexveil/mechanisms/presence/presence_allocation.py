@@ -20,8 +20,6 @@ flights of New York and buses of Surat and Warsaw (`benchmarks/interval_sets.py`
 Source: adaptive composition (`hexveil.mechanisms.contract`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -12,8 +12,6 @@ chose (docs/understand/guarantees.md). They are stored in the row of the map: la
 differ between processors. A wrong forecast costs accuracy, never privacy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -42,8 +42,6 @@ Every cell of the declared grid gets noise, whether records lie in it or not. No
 bits: a count is at most 2^20, so n <= 2^36 with 2^16 fine bins, and w_c n <= 2^56.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -28,6 +28,7 @@ from hexveil.mechanisms import priors, single_cell
 from hexveil.mechanisms.single_cell import private_ranges
 from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
 from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline, OptimalClipping
+from hexveil.mechanisms.spelling import spelled
 from hexveil.mechanisms.stage_data import PrivateSums
 
 PAPERS_MECHANISMS: tuple[single_cell.CellMechanism, ...] = (
@@ -133,18 +134,19 @@ class Auto(single_cell.CellMechanism):
         return self.allocate_chosen(cell, epsilon, self.choose(cell, epsilon))
 
     def choose(self, cell: single_cell.CellProblem, epsilon: Fraction) -> str:
-        """Return the name of the chosen mechanism."""
+        """Return the name of the chosen mechanism, in its one spelling."""
         bounds = cell.lower, cell.lower + cell.quantum * cell.span
         # Predicted on the lattice of a study, in parts of the bounds; the allocation itself is made
         # on the lattice of the records.
-        return self.plan(cell.counts, bounds=bounds, epsilon=epsilon).chosen.name
+        chosen = self.plan(cell.counts, bounds=bounds, epsilon=epsilon).chosen
+        return str(spelled(chosen).name)
 
     def allocate_chosen(
         self, cell: single_cell.CellProblem, epsilon: Fraction, choice: str
     ) -> single_cell.CellAllocation:
         """Return a candidate's allocation: see `CellMechanism.allocate_chosen`."""
         for each in self.candidates or PAPERS_MECHANISMS:
-            if each.name == choice:
+            if choice in (each.name, spelled(each).name):
                 return each.allocate_cell(cell, epsilon)
         raise single_cell.unknown_choice(self.name)
 

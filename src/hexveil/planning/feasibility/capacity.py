@@ -1,10 +1,8 @@
 """Capacity of a fleet: a table of grids and predicted errors, and the runs that are proposed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,10 +22,8 @@ from hexveil.planning.feasibility.recommendation import (
     recommendation_text,
 )
 from hexveil.planning.methods import plan_moments
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan_arguments import PlanArguments
-
-if TYPE_CHECKING:
-    from hexveil.planning.moment_component import MomentComponent
 
 _COLUMNS = (
     ("privacy_unit", pa.string(), "privacy unit"),

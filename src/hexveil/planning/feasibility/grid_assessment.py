@@ -8,13 +8,14 @@ is judged on paper, by the plan of its declarations.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hexveil.base.errors import InputError
 from hexveil.base.hexagons import across
 from hexveil.base.work_share import COUNTING, share_of_work
 from hexveil.model.cells import Cells, Labels, slot_seconds
+from hexveil.model.public_metadata import PublicMetadata, Unit
 from hexveil.planning.feasibility.grids import (
     MIN_CELLS,
     MIN_HEXAGONS,
@@ -30,15 +31,9 @@ from hexveil.planning.feasibility.prediction import (
     epsilon_needed,
     prediction_of,
 )
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.theory import noise_floor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.model.public_metadata import PublicMetadata, Unit
-    from hexveil.planning.moment_component import MomentComponent
-    from hexveil.planning.presence.presence_plan import PresenceComponent
-
 
 MAX_EPSILON_RATIO = 10.0
 """Where more than this many times the asked loss is needed at least, no more is said."""

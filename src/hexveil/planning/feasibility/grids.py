@@ -10,12 +10,11 @@ or `origin` alone, or `hour` alone. Records are counted again on each level; sum
 elsewhere have no records, so that their own cells alone are looked at.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,12 +22,8 @@ from hexveil.base import hexagons
 from hexveil.base.errors import InputError
 from hexveil.model.cells import Cells, Labels, OneCell, slot_seconds
 from hexveil.model.occupancy import LocalOccupancy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_component import MomentComponent
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.moment_component import MomentComponent
 
 T = TypeVar("T")
 

@@ -12,33 +12,27 @@ which is at best `NARROWEST` times narrower. A grid whose noise floor is that ma
 constant's error need not be planned.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.accounting.error_model import span_in_quanta
+from hexveil.accounting.error_model import ErrorModel, span_in_quanta
 from hexveil.accounting.gaussian_composition import calibrated_square, square_epsilon
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.mechanisms.looks import range_search
 from hexveil.mechanisms.looks.range_search import ErrorPrediction
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import PlanningProblem
 from hexveil.planning.feasibility.grids import NARROWEST
 from hexveil.planning.feasibility.utility_test import default_baseline_error, small_map_factor
 from hexveil.planning.methods import allocate
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.optimizers.calibration import LARGEST, SMALLEST, two_figures_up
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from hexveil.theory import noise_floor
-
-if TYPE_CHECKING:
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_component import MomentComponent
 
 MOST_LOOKS = 20
 """Losses at which a map is predicted to find the one that it needs, at most."""

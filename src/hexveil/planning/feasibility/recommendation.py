@@ -10,15 +10,14 @@ Of grids with equally many cells or equal errors, as printed, the one of smaller
 shorter slots is taken, so that a tie never leads to hexagons the size of a country.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import ColumnFacts
-from hexveil.model.public_metadata import PublicMetadata, many_repeats
+from hexveil.model.public_metadata import PublicMetadata, Unit, many_repeats
 from hexveil.planning.feasibility.grid_assessment import (
     GridAssessment,
     fineness,
@@ -27,13 +26,8 @@ from hexveil.planning.feasibility.grid_assessment import (
 )
 from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.planning.feasibility.prediction import epsilon_needed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from hexveil.model.public_metadata import Unit
-    from hexveil.planning.moment_component import MomentComponent
-    from hexveil.planning.plan import Plan
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.planning.plan import Plan
 
 Choice = Literal["finest", "balanced", "accurate"]
 """Proposed grids: of most cells, of least error, and one in between."""

@@ -8,8 +8,6 @@ or, where the mean is not published, the variance: one constant is then assumed 
 share of what it can miss at most, U²/8 in place of U/2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -10,14 +10,12 @@ The one search for the least loss. Losses are numbers of a few decimal figures, 
 found is the same wherever it is looked for, and can be named. Error falls as the loss grows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,13 +33,11 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.base.work_share import SEARCH, part_of_work
 from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.optimizers.user_factors import RatesAt
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.request import targets_of
-
-if TYPE_CHECKING:
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.plan_arguments import PlanArguments
 
 FIGURES = 4
 """Of the least loss that meets targets."""

@@ -16,10 +16,11 @@ import dataclasses
 import hashlib
 import json
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_fraction
 from hexveil.base.read_only import ReadOnlyArrays
@@ -28,13 +29,9 @@ from hexveil.mechanisms.looks.bounds import CellMechanisms
 from hexveil.mechanisms.per_cell_allocation import PlannedCells
 from hexveil.mechanisms.single_cell import STUDY_SPAN, CellAllocation, CellMechanism, CellPlan
 from hexveil.mechanisms.single_cell.auto import UNIFORM, compare_candidates
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, full_factors
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.model.occupancy import Occupancy
-
 
 PREDICTION_TRIALS = 256
 """Simulated data sets of each cell from which an error is predicted."""

@@ -14,8 +14,6 @@ One code serves both promises: under (ε, δ) losses are squares of μ, which fa
 the noise (accounting/moves.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial

@@ -16,8 +16,6 @@ were fetched. From there a few steps are taken with all users, unless all were f
 rates are, factors and losses are computed from all pairs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -8,16 +8,15 @@ users are taken: every one of them is looked at. This holds for kept shares chos
 which is more than the class allows.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.error_model import MAX_CONSTANT_ERROR, WORST_CASE_BIAS
 from hexveil.accounting.privacy_loss import record_shares
+from hexveil.base.arrays import Floats, Ints
+from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 from hexveil.planning.optimizers.mean_error import (
     constant_error,
     loss_multipliers,
@@ -26,10 +25,6 @@ from hexveil.planning.optimizers.mean_error import (
 )
 from hexveil.planning.optimizers.pair_sums import descend
 from hexveil.planning.optimizers.user_factors import PROOF_MARGIN, ClippingProblem, Rates
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.planning.allocation import PlanAllocation, PlanningProblem
 
 BINDING_SHARE = 0.99
 """Part of the allowed loss from which a user who is not reduced counts as held by it."""

@@ -5,8 +5,6 @@ that stay elsewhere they are asked of their blocks, and the search begins with s
 pairs are fetched.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from functools import cached_property, partial

@@ -20,8 +20,6 @@ rank that the mechanism takes at half the cell's loss, since each statistic gets
 is above is put at the middle, not dropped.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import partial

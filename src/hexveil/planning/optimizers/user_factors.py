@@ -21,8 +21,6 @@ if users are charged the least that any plan may charge them: so where a target 
 plan of the class has loss L. The bound is lowered until this is proved.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

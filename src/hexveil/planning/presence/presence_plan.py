@@ -11,19 +11,21 @@ sets still gain by about the root of ε, so that half of ε would seem to cost a
 
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from hexveil.accounting.gaussian_composition import to_delta
+from hexveil.accounting.promise import Promise
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.component import PlanComponent
+from hexveil.planning.feasibility.utility_test import StatisticError
 from hexveil.planning.plan_arguments import PlanArguments, kind_weights
 from hexveil.planning.presence.presence_prediction import (
     PresencePrediction,
@@ -40,13 +42,6 @@ from hexveil.planning.presence.presence_request import (
     PresenceStages,
     statistics_of,
 )
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from hexveil.accounting.promise import Promise
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.planning.feasibility.utility_test import StatisticError
 
 KINDS = ("moments", "distribution", USERS)
 """Kinds of statistics that have a weight in the division of ε."""

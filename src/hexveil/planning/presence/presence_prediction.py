@@ -33,24 +33,19 @@ report. The constants were chosen on the tuning sets of `benchmarks/interval_set
 `benchmarks/distributions.py`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats
 from hexveil.base.rational import Number, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation
 from hexveil.planning.feasibility.utility_test import StatisticError, refusal_of, shape_errors
-
-if TYPE_CHECKING:
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.presence.presence_allocation import PresenceAllocation
-    from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.planning.presence.presence_request import PresenceRequest
 
 CONCENTRATION = 0.8
 SPREAD_SHARE, LOW_SPREAD, HIGH_SPREAD = 0.1, 0.05, 0.2

@@ -13,8 +13,6 @@ crash leaves without a pointer is completed by the next run, with the ledger's n
 bytes; on a disk it also removes leftovers. The receipt reveals files that were deleted or changed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

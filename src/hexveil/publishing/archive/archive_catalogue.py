@@ -8,8 +8,6 @@ again repairs it: after a crash, and after a release was removed. The Items are 
 folders. Each file is replaced as a whole. A page is one file, whose only script is the search.
 """
 
-from __future__ import annotations
-
 import calendar
 from collections import defaultdict
 from datetime import date

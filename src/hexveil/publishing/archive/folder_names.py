@@ -5,8 +5,6 @@ name. Any other name becomes a readable slug, two hyphens and a digest of the wh
 file systems differ in allowed characters, case, Unicode normalisation and length.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

@@ -9,8 +9,6 @@
   columns.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ is the same whatever the values were. Area and period come from the cells and th
 selection. Data files are listed with their media types, as portals list them.
 """
 
-from __future__ import annotations
-
 import zoneinfo
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta

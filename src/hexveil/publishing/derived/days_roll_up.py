@@ -5,8 +5,6 @@ errors. So averages are those of a joint law of all published numbers (learning/
 weighted by the public records of each day. Post-processing: nothing is spent.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

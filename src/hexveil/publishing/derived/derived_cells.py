@@ -9,8 +9,6 @@ in common, as pooled slots have. Calendar slots of other dates pair by the clock
 from the first day of each release: a Monday with a Tuesday, a week with the next.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

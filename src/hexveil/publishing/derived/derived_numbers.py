@@ -4,8 +4,6 @@ A folder has tables, a page, a statement for programs and README.txt. It is no r
 price and no receipt of its own, and names those of the releases that it was made from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -36,8 +36,6 @@ weight is negative, so that what noise took below 0 takes away what it added els
 Post-processing of released numbers and public facts.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

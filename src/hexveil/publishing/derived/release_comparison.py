@@ -36,8 +36,6 @@ drawn on its own. Bias only makes p-values larger, which keeps the bound. Benjam
 are used where cells share a private range or noise: one unlucky range moves many cells at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -11,8 +11,6 @@ Post-processing of released numbers and public facts: it costs no privacy, and r
 the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

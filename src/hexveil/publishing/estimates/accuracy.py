@@ -29,25 +29,19 @@ A map of one cell has no deviation between cells, and is graded against the boun
 Post-processing of noisy numbers and public facts: it costs no privacy.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from pyarrow import Table
 
 from hexveil.accounting.noise_law import LAPLACE, NoiseLaw
 from hexveil.base.arrays import Bools, Floats
 from hexveil.mechanisms.presence.contribution import variance_between
+from hexveil.planning.moment_component import MomentComponent
+from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 from hexveil.report import accuracy_text
 from hexveil.report.manifest_view import RANGE, numbers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyarrow import Table
-
-    from hexveil.planning.moment_component import MomentComponent
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 
 def accuracy_statement(

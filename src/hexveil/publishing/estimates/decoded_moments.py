@@ -6,19 +6,23 @@ Post-processing of noisy numbers and public facts (smoothing/): it costs nothing
 numbers always give the same estimates.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting import privacy_loss as contributions
 from hexveil.accounting.error_model import WeightedMeanErrorModel
+from hexveil.base.arrays import Floats
+from hexveil.mechanisms.stage_data import Outputs
+from hexveil.model.cells import CellTable
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import with_outputs
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.publishing.estimates.accuracy import accuracy_statement
 from hexveil.publishing.estimates.posterior_estimates import (
     adopt_intervals,
@@ -26,21 +30,11 @@ from hexveil.publishing.estimates.posterior_estimates import (
     estimate_view,
 )
 from hexveil.publishing.estimates.table import build_table, limits_of
-from hexveil.publishing.memory.history import RememberedMeans, remember_means
+from hexveil.publishing.memory.history import History, RememberedMeans, remember_means
 from hexveil.report.templates import render_sentence
 from hexveil.smoothing import cell_groupings, shrinkage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.cells import CellTable
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_component import MomentComponent
-    from hexveil.publishing.memory.history import History
-    from hexveil.smoothing.cell_groupings import RandomEffect
-    from hexveil.smoothing.shrinkage import Smoothed
+from hexveil.smoothing.cell_groupings import RandomEffect
+from hexveil.smoothing.shrinkage import Smoothed
 
 Estimates = Literal["none", "posterior", "smoothed"]
 SD_PER_MEAN_ABS = math.sqrt(math.pi / 2.0)

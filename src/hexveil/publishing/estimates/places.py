@@ -10,8 +10,6 @@ none is declared). A label column of one of these names takes its place.
 The geometry of released cells: GeoParquet's WKB column and GeoJSON features.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -29,30 +29,23 @@ and below by no more than S + e, since what lies beyond is not negative. Alike b
 Post-processing of noisy numbers and public facts, without randomness: it costs no privacy.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hexveil.accounting.noise_law import law_at
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw, sure_part
 from hexveil.mechanisms.stage_data import STANDARD_NORMAL, CutOff
 from hexveil.report.accuracy_text import MEAN_ABS_NORMAL
+from hexveil.smoothing.cell_groupings import RandomEffect
+from hexveil.smoothing.cell_priors import CellPosterior
 from hexveil.smoothing.clipped_posterior import fit, last_look
+from hexveil.smoothing.shrinkage import Smoothed
 from hexveil.smoothing.user_mean_law import ClippedLook, UserMeanLaw
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.smoothing.cell_groupings import RandomEffect
-    from hexveil.smoothing.cell_priors import CellPosterior
-    from hexveil.smoothing.shrinkage import Smoothed
-
 
 ENDS = 49
 """Ends at which the excess of the fitted laws is computed; between them it is interpolated."""

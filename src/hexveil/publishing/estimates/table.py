@@ -6,30 +6,25 @@ Each statistic has its own columns, named after it. The standard deviation is th
 variance: its interval holds the true one whenever the variance's does, so it needs no noise.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from hexveil.accounting.error_model import ErrorModel
+from hexveil.base.arrays import Bools, Floats
+from hexveil.mechanisms.stage_data import CutOff
+from hexveil.model.cells import CellTable
+from hexveil.model.occupancy import Occupancy
+from hexveil.model.public_metadata import PublicMetadata
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.publishing.estimates.accuracy import deviation_of, grade_intervals
+from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.manifest_view import RANGE
 from hexveil.report.templates import render_sentence, squared
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from hexveil.accounting.error_model import ErrorModel
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.mechanisms.stage_data import CutOff
-    from hexveil.model.cells import CellTable
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_component import MomentComponent
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
-    from hexveil.smoothing.shrinkage import Smoothed
+from hexveil.smoothing.shrinkage import Smoothed
 
 PLACE = ("cell", "hexagon", "slot", "slot_end", "starts_at_utc", "users", "records")
 NOISED = ("noisy", "raw", "scale", "bias", "error", "bound95", "low", "high", "quality")

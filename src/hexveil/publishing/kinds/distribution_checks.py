@@ -14,21 +14,23 @@ groups of very few parts may be charged more, by the lattice
 (mechanisms/distribution/binned_stage.py).
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hexveil.accounting.gaussian_composition import LATTICE
 from hexveil.accounting.promise import PARTS, of_amount
+from hexveil.base.arrays import Floats
 from hexveil.learning.remembering import estimate_day
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.model import statistic_terms
-from hexveil.model.statistic_terms import Histogram, Quantile, Share, parse_statistics
+from hexveil.model.public_metadata import ValueLattice
+from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, parse_statistics
 from hexveil.planning.distribution_measures import MOMENTS, SCORES, SHAPE
 from hexveil.publishing.kinds import distribution_table as released
 from hexveil.publishing.kinds import loss_checks, moment_checks, value_manifest
@@ -50,16 +52,7 @@ from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.score_history import read_shape
 from hexveil.report.manifest_view import numbers_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Floats
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.model.statistic_terms import Term
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 LOOSE = 1e-6
 """Part by which rounding may set statistics of a cell apart."""

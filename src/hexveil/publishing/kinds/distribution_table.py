@@ -14,17 +14,18 @@ an inflation: shapes of cells are not exactly tilts of the pooled one. Constants
 tuning sets (benchmarks/distributions.py).
 """
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats
 from hexveil.base.rational import decimal_text
+from hexveil.learning.remembering import DayEstimates
 from hexveil.mechanisms.distribution.shape_statistics import (
     AskedPoints,
     CellEstimates,
@@ -38,9 +39,11 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     solve_tilts,
     tilt_to_means,
 )
-from hexveil.model.public_metadata import FineBins
+from hexveil.mechanisms.stage_data import Outputs
+from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 from hexveil.planning.allocation import PublishedShape, with_outputs
+from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
@@ -48,6 +51,7 @@ from hexveil.planning.distribution_measures import (
     ScorePlan,
     weight_variance,
 )
+from hexveil.planning.moment_component import MomentComponent
 from hexveil.publishing.estimates.accuracy import accuracy_entry, grade_intervals
 from hexveil.publishing.estimates.decoded_moments import (
     DecodedMoments,
@@ -56,22 +60,10 @@ from hexveil.publishing.estimates.decoded_moments import (
 )
 from hexveil.publishing.estimates.posterior_estimates import estimate_view
 from hexveil.publishing.estimates.table import describe_column, described_table, name_counted_cells
-from hexveil.publishing.memory.history import remember_view
+from hexveil.publishing.memory.history import History, remember_view
 from hexveil.publishing.memory.score_history import score_facts
+from hexveil.publishing.memory.stored_day import Rows
 from hexveil.report.templates import render_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.learning.remembering import DayEstimates
-    from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.distribution_component import DistributionComponent
-    from hexveil.planning.moment_component import MomentComponent
-    from hexveil.publishing.memory.history import History
-    from hexveil.publishing.memory.stored_day import Rows
-
 
 KEYS = ("estimate", "low", "high", "error", "quality")
 

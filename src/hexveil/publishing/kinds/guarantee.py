@@ -4,31 +4,26 @@ Facts that are stated twice have to agree: `epsilon_spent` is `losses.max`, roun
 is e to that power; promise, neighbours, assumptions and limits are those of model, unit and loss.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.promise import of_amount
+from hexveil.base.arrays import Floats
 from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import ValueLattice
+from hexveil.planning.component import PlanComponent
+from hexveil.planning.plan import Plan
 from hexveil.report.promise_wording import (
     PURE,
     Protect,
     guarantee_sentences,
     probability_factor,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from hexveil.base.arrays import Floats
-    from hexveil.planning.component import PlanComponent
-    from hexveil.planning.plan import Plan
 
 Json = dict[str, Any]
 

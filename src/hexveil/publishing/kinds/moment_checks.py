@@ -9,9 +9,8 @@ Typical errors, counts of grades, and deviations between cells by moments are co
 posterior, and grades by it, cannot be: users' weights are in no folder.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +30,7 @@ from hexveil.publishing.kinds.loss_checks import ReleaseStatements, StatedStatis
 from hexveil.publishing.kinds.value_manifest import occupancy_section
 from hexveil.report.manifest_view import RANGE, numbers_of
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 ROUNDING_SHARE = 2.0**-49
 """Largest relative rounding of a number on its grid."""

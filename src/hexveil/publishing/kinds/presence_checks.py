@@ -7,19 +7,21 @@ and what is smoothed, are taken as they are stated. Those of a cell are those of
 they agree.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import square_epsilon
+from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
@@ -53,15 +55,7 @@ from hexveil.publishing.kinds.presence_table import OPEN, SMOOTHED, USERS, has_s
 from hexveil.publishing.memory.presence_history import ESTIMATED, remembered_error
 from hexveil.report.manifest_view import numbers_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from hexveil.accounting.noise_law import NoiseLaw
-    from hexveil.base.arrays import Bools, Floats
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 
 def check_declared_statements(manifest: Json) -> Iterator[str]:

@@ -11,21 +11,22 @@ the arithmetic of the mechanism: a version that plans or measures otherwise must
 another began, since their stages together could lose more than was booked. No name of a module is.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hexveil.accounting.gaussian_composition import square_epsilon, square_of_pure
 from hexveil.accounting.noise_law import Gaussian, Laplace, NoiseLaw
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.mechanisms.pooled_law import BeyondRange, PooledLaw, nothing_beyond
@@ -33,19 +34,12 @@ from hexveil.mechanisms.presence import AnyUnit, AnyUnitPlan
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.count_map import CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import RESIDUALS
+from hexveil.mechanisms.stage_data import Outputs
+from hexveil.planning.plan import Plan
+from hexveil.planning.presence.presence_plan import PresenceComponent
+from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.publishing.kinds.presence_table import columns_of
 from hexveil.publishing.kinds.value_manifest import drawn_stages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats, Ints
-    from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.planning.plan import Plan
-    from hexveil.planning.presence.presence_plan import PresenceComponent
-    from hexveil.planning.presence.presence_request import PresenceRequest
 
 LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
 LARGEST_LOSS = 1e9

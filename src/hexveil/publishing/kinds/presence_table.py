@@ -12,34 +12,28 @@ averages by the method of moments, as in the other privacy model; of distributio
 their tilts.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from hexveil.base.arrays import Floats
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
+from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
+from hexveil.mechanisms.stage_data import Outputs
+from hexveil.model.public_metadata import ValueLattice
 from hexveil.model.statistic_terms import column_names, parse_statistics
+from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.publishing.estimates.accuracy import beats_constant, grade_intervals
 from hexveil.publishing.estimates.table import TODAY, described_table, name_columns
 from hexveil.publishing.kinds.distribution_table import describe_terms, limits_of
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from hexveil.base.arrays import Floats
-    from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
-    from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.model.public_metadata import ValueLattice
-    from hexveil.planning.presence.presence_request import PresenceRequest
-
-    Statement = dict[str, Any]
+Statement = dict[str, Any]
 
 OPEN, SMOOTHED = "is_open", "mean_smoothed"
 USERS, USERS_GRADE = "users", "users_quality"

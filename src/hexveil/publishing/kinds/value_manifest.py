@@ -10,12 +10,10 @@ its losses follow from: of means, variances and mean scores the plan of every ce
 bins the noise scales and the public weight of each cell.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -23,7 +21,8 @@ from numpy.typing import NDArray
 from hexveil.accounting.promise import PARTS, of_amount
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import PICO_EPSILON
-from hexveil.mechanisms.contract import DONE, NoisyTotals
+from hexveil.mechanisms.contract import DONE, NoisyTotals, StagedPlan
+from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import PublicMetadata
@@ -46,13 +45,7 @@ from hexveil.publishing.kinds.guarantee import epsilon_text, loss_section, squar
 from hexveil.publishing.manifest import bounds_section
 from hexveil.smoothing.shrinkage import Smoothed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hexveil.mechanisms.contract import StagedPlan
-    from hexveil.mechanisms.distribution import Component
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 
 def moment_entry(

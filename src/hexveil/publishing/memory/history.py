@@ -10,20 +10,22 @@ the usual have other errors.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hexveil.accounting.promise import promised
+from hexveil.base.arrays import Bools, Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.learning.memory import Deviations, Forecast, Memory, usual_deviation
-from hexveil.learning.published_day import PublishedDay, blank_day, summarize_day
+from hexveil.learning.published_day import PublishedDay, Where, blank_day, summarize_day
 from hexveil.learning.remembering import (
     DayEstimates,
     Remembered,
@@ -36,11 +38,14 @@ from hexveil.mechanisms.looks.remembered_ranges import weights_for
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
+from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import CellForecast
 from hexveil.planning.distribution_measures import SCORE_LATTICE
 from hexveil.planning.optimizers.calibration import least_epsilon
+from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (
     EarlierRelease,
@@ -52,15 +57,6 @@ from hexveil.publishing.memory.stored_day import (
     within_cells,
 )
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from hexveil.base.arrays import Bools, Floats
-    from hexveil.learning.published_day import Where
-    from hexveil.model.declared_grid import DeclaredFacts
-    from hexveil.model.occupancy import Occupancy
-    from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 
 MOST_CELLS = 600
 """Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""

@@ -6,17 +6,17 @@ no likelihood. Weights stand for shares of records: w / p, p the cell's price, a
 What `cut_off_error` allows for in an interval of the day alone is in the likelihood as well.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
+from hexveil.base.arrays import Floats
 from hexveil.learning.memory import usual_deviation
-from hexveil.learning.published_day import blank_day, cell_names, summarize_day
+from hexveil.learning.published_day import PublishedDay, blank_day, cell_names, summarize_day
 from hexveil.learning.remembering import NORMAL_95
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import PooledLaw
@@ -25,10 +25,13 @@ from hexveil.mechanisms.presence.presence_decoding import (
     GAUSSIAN_DRIFT,
     MEAN_ABS_NORMAL,
     WEIGHTING,
+    ReleasedMap,
 )
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
+from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
 from hexveil.planning.allocation import CellForecast
+from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import (
     MOST_CELLS,
@@ -40,6 +43,7 @@ from hexveil.publishing.memory.history import (
     memory_key,
     remember_day,
 )
+from hexveil.publishing.memory.stored_day import Rows
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
     WITHIN_SHARE,
@@ -47,16 +51,6 @@ from hexveil.smoothing.user_mean_law import (
     RatioLook,
     UserMeanSpread,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hexveil.base.arrays import Floats
-    from hexveil.learning.published_day import PublishedDay
-    from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
-    from hexveil.mechanisms.stage_data import Outputs
-    from hexveil.planning.presence.presence_plan import PresenceComponent
-    from hexveil.publishing.memory.stored_day import Rows
 
 ESTIMATED = ("mean", "mean_low", "mean_high")
 SELDOM = 0.2

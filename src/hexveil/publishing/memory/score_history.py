@@ -6,17 +6,18 @@ the first day of a series pays for it, later ones take it over. Quantiles are re
 the remembered mean rank of a cell.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import (
     Histogram,
     Share,
+    Term,
     has_distribution,
     on_lattice,
     parse_statistics,
@@ -24,12 +25,6 @@ from hexveil.model.statistic_terms import (
 from hexveil.planning.allocation import CellForecast, PublishedShape
 from hexveil.planning.distribution_measures import score_metadata
 from hexveil.publishing.memory.history import History, forecast_cells, memory_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.model.statistic_terms import Term
 
 NOTHING = np.zeros(0)
 

@@ -6,31 +6,25 @@ public facts, and are enough to compute the estimates again, as a recipient does
 forecast is that of the releases named needs their folders.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.learning.memory import Deviations, Forecast, usual_deviation
 from hexveil.learning.published_day import BINS, PublishedDay
 from hexveil.learning.remembering import Remembered, estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from hexveil.base.arrays import Bools, Floats, Ints
 
 Rows = np.typing.NDArray[np.void]
 FILE = "memory.npy"

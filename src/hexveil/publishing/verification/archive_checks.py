@@ -4,8 +4,6 @@ The folder may come from anybody: pointers that lead out of their day are not fo
 that are not regular or too large are not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -13,8 +13,6 @@ over all units is that of the columns; under private presence any unit loses exa
 columns' ε. Under a δ squares of μ add up in place of ε.
 """
 
-from __future__ import annotations
-
 import contextlib
 import html
 import io

@@ -16,8 +16,6 @@ Parquet
 Files of a folder from anybody: its manifest by the schema, its receipt, its signature.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

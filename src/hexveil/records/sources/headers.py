@@ -5,8 +5,6 @@ of a first line therefore leave the program only if they are known to be column 
 columns are among them, or they look like a header by the strict rule of `looks_like_header`.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import re

@@ -5,8 +5,6 @@ their calendar. So the columns of a table are converted first, and a field that 
 is missing, or has a question mark for each such byte, as in Parquet files.
 """
 
-from __future__ import annotations
-
 import codecs
 from decimal import Decimal
 from typing import Any

@@ -3,8 +3,6 @@
 Formats of public times and places, told by the first rows, which stay in the engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

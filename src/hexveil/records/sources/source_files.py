@@ -4,8 +4,6 @@ Only names and the first bytes of files are looked at here. Packed files are unp
 they are read: only then is it known whether they are whole, and how large.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import io

@@ -6,8 +6,6 @@ number of fields than the first. What a line is depends on its own bytes alone, 
 can refuse a reading or change what another one is: a quote ends with its line.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Iterable, Iterator

@@ -6,8 +6,6 @@ alerts in the same feed are no records. A field that is not set is missing, neve
 Source: https://gtfs.org/documentation/realtime/reference/, version 2.0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -5,8 +5,6 @@ value: "location.coordinates", "PM2.5" and "vehicle_id" are known; "bus 1", whic
 and "speed_of_kr7731" are not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 

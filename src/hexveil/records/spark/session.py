@@ -6,8 +6,6 @@ quote records.
 Between Arrow and Spark: schemas, columns whatever their names, frames that tasks make.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

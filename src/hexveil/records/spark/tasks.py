@@ -9,8 +9,6 @@ are kept, or the number of the rule that left out `n` of them, or `REPEATS` or `
 the sentence of a failure.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -11,8 +11,6 @@ scale bar is shown). The middle is chosen so that no data lie across the edge: t
 widest band of longitudes without hexagons.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ They come from a GeoJSON file. Of the properties only a name is kept, and of the
 coordinates is refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -19,7 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.model.cells import Cells
-from hexveil.records import Dataset, Select, read
+from hexveil.records.dataset import Dataset
+from hexveil.records.read import read
+from hexveil.records.select import Select
 from hexveil_research.papers.comp.axes import error_claims, error_panel, loss_claims, loss_panel
 from hexveil_research.papers.comp.runs import (
     WIDER,
@@ -79,7 +81,7 @@ ITMS = {
     "location": "location.coordinates",
 }
 CITY = Hour("simulated city", SPAN, "Asia/Kolkata", "2024-01-01", 9, ITMS)
-BUSES, INTERVAL = 340, "20s"
+BUSES, INTERVAL = 340, 20
 """Of the simulated city: about 223 of the buses are on the road in its busiest cells."""
 
 
@@ -139,7 +141,7 @@ def simulated_dataset(seed: int) -> Dataset:
     """Return the same hour with its simulated values, which are nobody's."""
     from hexveil.simulation.city import City  # noqa: PLC0415  scipy, only where it is simulated
 
-    city = City(users=BUSES, days=1, seed=seed, start=CITY.date, interval=INTERVAL)
+    city = City(users=BUSES, days=1, seed=seed, interval=INTERVAL)
     # Cached, since figures 1 and 2 read the same hour.
     return dataset_of(pa.Table.from_batches(city.batches()), CITY)
 

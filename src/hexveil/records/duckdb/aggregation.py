@@ -317,7 +317,7 @@ class PairStore:
         chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
         number = np.full(int(place[-1]) + 1, -1, dtype=np.int32)
         number[chosen] = np.arange(chosen.size, dtype=np.int32)
-        return number[place]
+        return np.asarray(number[place])
 
     def number_pairs(self, sums: Sequence[str]) -> None:
         """Create the relation of fetched pairs, for the engine to put in order."""

@@ -140,7 +140,7 @@ def _summed(records: Numbers, layout: _Layout, names: Sequence[str], *, by_bin: 
             stop = start + np.searchsorted(records[start:], records[stop - 1] | mask, side="right")
         block, start = records[start:stop], stop
         k, key = (block & mask).view(np.int64), block >> value
-        if by_bin:
+        if by_bin and layout.edges is not None:
             fine_bin = np.searchsorted(layout.edges, k).view(np.uint64)
             key = key << np.uint64(layout.bin_bits) | fine_bin
         starts = _run_starts(key)
@@ -246,7 +246,8 @@ class _Packer:
         *places, below = (column[below >= 0] for column in (*places, below))
         if self._resolution is not None:
             # Numbers of hexagons in place of their 64 bits, of which a number has no room.
-            found = hexagons.of_places(*map(to_arrow, places), self._resolution).dictionary_encode()
+            lat, lon = map(to_arrow, places)
+            found = hexagons.of_places(lat, lon, self._resolution).dictionary_encode()
             names, known = found.dictionary.to_pylist(), self._known
             number = np.array([known.setdefault(name, len(known)) for name in names], np.int64)
             below = number[to_numpy(found.indices)] << self._layout.bits | below
@@ -295,11 +296,11 @@ class _Packer:
 
 
 def _decoded(
-    session: Session, layout: _Layout, keys: GroupKeys, found: list[Sums], packer: _Packer
+    session: Session, layout: _Layout, keys: GroupKeys, levels: list[Sums], packer: _Packer
 ) -> PairStore:
     """Return the pairs of numbers, which are used up."""
     session.forget(*aggregation.RELATIONS)
-    sums, *by_bin = found
+    sums, *by_bin = levels
     key = sums.pop("key")
     for bins in by_bin:
         number = bins.pop("key")

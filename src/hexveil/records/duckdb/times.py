@@ -105,8 +105,7 @@ def from_text(expression: str) -> Instant:
     """Return the time that a text states in the usual form."""
     # Only a time of day has a colon, and no number: a cast that fails costs more than one that not.
     utc = (
-        f"CASE WHEN NOT contains(written, ':') "
-        f"THEN {_from_epoch('TRY_CAST(written AS DOUBLE)')} "
+        f"CASE WHEN NOT contains(written, ':') THEN {_from_epoch('TRY_CAST(written AS DOUBLE)')} "
         f"WHEN regexp_full_match(written, {literal(OFFSET_TEXT)}) "
         # The engine knows Z and UTC in capitals alone.
         f"THEN epoch_us(TRY_CAST(upper(written) AS TIMESTAMPTZ)) END"

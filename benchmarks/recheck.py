@@ -4,8 +4,8 @@
 intervals.csv and clipping-ranges.csv. With ``--measure`` it measures them first: of each model,
 delta and clipping range one row in `--part`, drawn with `--seed` before any is measured, with
 `--releases` releases each; `--file` and `--model` choose among them, ``--add`` keeps them in the
-file. A difference is counted in its standard error, which is that of both errors; of coverage,
-where older rows have none, that of the new row is taken for both.
+file. Compared are rows of one model and range. A difference is counted in standard errors: those
+of both errors, and of coverage that of the new row for both, as older rows have none.
 """
 
 from __future__ import annotations
@@ -39,11 +39,15 @@ def place(row: Row) -> tuple[str, str, str, str, str]:
 
 def drawn(rows: Sequence[Row], part: int, seed: int) -> list[Row]:
     """Return one row in so many, of each model, delta and clipping range."""
-    rng = random.Random(seed)  # noqa: S311  rows, no secrets
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in sorted(rows, key=place):
-        groups.setdefault(place(row)[:3], []).append(row)
-    return [row for each in groups.values() for row in rng.sample(each, round(len(each) / part))]
+    found: list[Row] = []
+    for model in MODELS:
+        rng = random.Random(seed)  # noqa: S311  rows, no secrets
+        groups: dict[tuple[str, str, str], list[Row]] = {}
+        for row in sorted((row for row in rows if row.model == model), key=place):
+            groups.setdefault(place(row)[:3], []).append(row)
+        for each in groups.values():
+            found += rng.sample(each, round(len(each) / part))
+    return found
 
 
 def measure(rows: Sequence[Row], releases: int) -> Iterator[Row]:
@@ -62,11 +66,13 @@ def measure(rows: Sequence[Row], releases: int) -> Iterator[Row]:
 
 def deviations(now: Row, again: Row) -> tuple[float, float]:
     """Return by how many standard errors the errors and the coverage of two rows differ."""
-    of_error = np.hypot(now.standard_error, again.standard_error)
-    more = np.sqrt(1 + again.releases / now.releases)
+    ratio = np.sqrt(again.releases / now.releases)
+    known = np.isfinite(now.standard_error)
+    earlier = now.standard_error if known else again.standard_error * ratio
+    of_error = np.hypot(earlier, again.standard_error)
     # Where all intervals held, one interval that does not is the least that can be told apart.
     least = 1 / (again.releases * again.cells)
-    of_coverage = max(again.coverage_error, least) * more
+    of_coverage = max(again.coverage_error, least) * np.hypot(1, ratio)
     return (again.error - now.error) / of_error, (again.coverage - now.coverage) / of_coverage
 
 
@@ -121,7 +127,7 @@ def main() -> int:
                     add_row(file, row)
         groups: dict[str, list[tuple[Row, Row]]] = {}
         for row in again:
-            key = f"{name}, {row.model}" + (f", {row.clipping_range}" * (name == FILES[1]))
+            key = f"{name}, {row.model}, {row.taken}"
             groups.setdefault(key, []).append((now[place(row)], row))
         for key, pairs in groups.items():
             print(compared(pairs, key))

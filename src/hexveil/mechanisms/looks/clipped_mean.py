@@ -267,7 +267,9 @@ def _measure(
     cell, m = pairs.cell[rows], pairs.n[rows]
     # Sums are kept for the bounds of the records. Where a plan's are narrower the user's mean is
     # projected to them: one user then moves s' by S m at most.
-    within = np.clip(parts * sums.total[rows] - lower * m, 0, width * m)
+    # Clipped before it is divided, which could leave 64 bits.
+    whole = np.clip(sums.total[rows] - lower // parts * m, 0, width // parts * m)
+    within = parts * whole
     half = half_widths(records[rows], m, width)
     contribution = np.clip(2 * within, width * m - half, width * m + half)
     noised = pairs.first + np.flatnonzero(pairs.own(noise) > 0)

@@ -273,9 +273,8 @@ class _Packer:
 
     def _fit(self) -> bool:
         """Return whether memory holds the pairs of so many records, and of others beside them."""
-        columns = sum(len(sums) * sums["key"].size for sums in self._sums)
-        most = max(self._session.memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR
-        return columns <= most * (1 + len(COLUMNS))
+        held = BYTES_OF_PAIR * sum(len(sums) * sums["key"].size for sums in self._sums)
+        return held <= (1 + len(COLUMNS)) * max(self._session.memory, PAIRS_ALWAYS_HELD)
 
     def hexagons(self) -> Numbers:
         """Return the hexagons that were met, in order."""

@@ -307,9 +307,9 @@ class PairStore:
             return self.session.arrow(f"{self._numbered(PAIRS, sums)} ORDER BY cell, unit")
         columns = {name: self.columns[name] for name in ("n", *sums, "unit")}
         columns["cell"] = self._cells(self.columns["place"])
-        is_kept = columns["cell"] >= 0
-        if not is_kept.all():
-            columns = {name: column[is_kept] for name, column in columns.items()}
+        is_selected = columns["cell"] >= 0
+        if not is_selected.all():
+            columns = {name: column[is_selected] for name, column in columns.items()}
         return to_table(columns)
 
     def _cells(self, place: NDArray[Any]) -> NDArray[Any]:
@@ -343,9 +343,9 @@ class PairStore:
     def fetch_bins(self) -> PairBins:
         """Return the counts by bin of the rows that `fetch_pairs` returns."""
         if self.columns and self.bins:
-            is_kept = self._cells(self.columns["place"]) >= 0
+            is_selected = self._cells(self.columns["place"]) >= 0
             bins = PairBins(*(self.bins[name] for name in ("pair", FINE_BIN, "n")))
-            return bins if is_kept.all() else bins.of_pairs(is_kept)
+            return bins if is_selected.all() else bins.of_pairs(is_selected)
         query = f"{self._numbered(PAIR_BINS, (FINE_BIN,))} ORDER BY cell, unit, {FINE_BIN}"
         rows = self.session.arrow(query)
         cell, unit, fine_bin, n = (

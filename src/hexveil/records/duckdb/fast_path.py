@@ -268,13 +268,13 @@ class _Packer:
         records.resize(self._size, refcheck=False)
         records.sort()
         self._size, by_name = 0, enumerate(self._names)
-        parts = [_summed(records, self._layout, names, by_bin=i > 0) for i, names in by_name]
-        self._sums = [*map(_added, self._sums, parts)] if self._sums else parts
+        levels = [_summed(records, self._layout, names, by_bin=i > 0) for i, names in by_name]
+        self._sums = [*map(_added, self._sums, levels)] if self._sums else levels
 
     def _fit(self) -> bool:
         """Return whether memory holds the pairs of so many records, and of others beside them."""
-        held = BYTES_OF_PAIR * sum(len(sums) * sums["key"].size for sums in self._sums)
-        return held <= (1 + len(COLUMNS)) * max(self._session.memory, PAIRS_ALWAYS_HELD)
+        size = BYTES_OF_PAIR * sum(len(sums) * sums["key"].size for sums in self._sums)
+        return size <= (1 + len(COLUMNS)) * max(self._session.memory, PAIRS_ALWAYS_HELD)
 
     def hexagons(self) -> Numbers:
         """Return the hexagons that were met, in order."""
@@ -285,8 +285,8 @@ class _Packer:
         rank = np.argsort(np.argsort(np.fromiter(self._known, np.uint64))).astype(np.uint64)
         layout = self._layout
         numbers = [(self._room[: self._size], layout.bits)]
-        for sums, more in zip(self._sums, (0, layout.bin_bits), strict=False):
-            numbers.append((sums["key"], layout.bits - layout.value.bits + more))
+        for sums, bits in zip(self._sums, (0, layout.bin_bits), strict=False):
+            numbers.append((sums["key"], layout.bits - layout.value.bits + bits))
         for number, below in numbers:
             for start in range(0, number.size, _BLOCK):
                 block = number[start : start + _BLOCK]

@@ -92,13 +92,13 @@ class JsonColumn:
 
 
 class JsonTexts(JsonColumn):
-    """Fields of a column of JSON documents, as columns of the query `extracted`: parsed once."""
+    """Fields of a column of JSON documents, as columns of the query `texts`: parsed once."""
 
     def __call__(self, path: Path) -> str:
         """Return the column of the text at a path."""
         return self._names.setdefault(path, f"text{len(self._names)}")
 
-    def extracted(self, documents: str) -> str:
+    def texts(self, documents: str) -> str:
         """Return the query of documents with the texts at all paths that were asked for."""
         paths = ", ".join(map(_json_path, self._names))
         texts = "".join(f", texts[{i}] AS {name}" for i, name in enumerate(self._names.values(), 1))

@@ -191,9 +191,7 @@ class _RawColumns:
         self.has_place = request.columns.has_place
         columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
         select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
-        records = (
-            relation.query if self._document is None else self._document.extracted(relation.query)
-        )
+        records = relation.query if self._document is None else self._document.texts(relation.query)
         self.parsed = self._instants(f"SELECT {select_list} FROM ({records})")
 
     def _find(self, role: str, name: str) -> ColumnRef:

@@ -331,10 +331,10 @@ class Memory:
             states = [*states, new][-WINDOW - 1 :]
         return self._forecast(states[-2], by, step)
 
-    def _forecast(self, before: _State, by: Deviations, step: Update) -> Forecast:
+    def _forecast(self, state: _State, by: Deviations, step: Update) -> Forecast:
         """Return the forecast of the last day, from the state before it."""
         number, day = len(self.days) - 1, self.days[-1]
-        morning = self.advance(before, by, number)
+        morning = self.advance(state, by, number)
         _, _, with_state = self.predict(morning, by, day)
         rows, effect = self.n_cells + 1 + self.n_slots + day.cells, day.published.lasting
         variance = effect**2 * np.diag(morning.covariance)[rows]

@@ -157,10 +157,10 @@ def _likelihood(
     law: UserMeanLaw, design: CellDesign, looks: Sequence[ClippedLook], modes: Floats
 ) -> tuple[Floats, Floats]:
     """Return the edges of bins as means, and the likelihood of a day's looks in each bin."""
-    own = law.clipped(modes, *law.bounds)
-    edges, daily = own.mean.copy(), 1.0 - LASTING_PRIOR**2
+    moments = law.clipped(modes, *law.bounds)
+    edges, daily = moments.mean.copy(), 1.0 - LASTING_PRIOR**2
     edges[:, 0], edges[:, -1] = law.bounds
-    logs = sum(log_likelihood(law, design, look, modes, own, daily) for look in looks)
+    logs = sum(log_likelihood(law, design, look, modes, moments, daily) for look in looks)
     return edges, np.exp(logs - np.max(logs, axis=1, keepdims=True))
 
 

@@ -4,11 +4,12 @@ A forecast of each cell, from earlier days and from the day's other cells, times
 the cell's own number, gives the posterior of what the cell would show without noise. Of that the
 lasting error L is taken off, of which a part s goes with what is shown (`Forecast`):
 
-    estimate = median - E L,    end = estimate ± hypot((1 - s) (quantile - median), 1.96 sd L, own).
+    estimate = median - E L,
+    end = estimate ± √((1 - s)² (quantile - median)² + 1.96² (sd² L + r²)).
 
-Which users a day has moves its average, but hardly a number whose range clips most of them: `own`
-is room for a part of the deviation that they have by sampling, which no number shows. The deviation
-of the forecast is multiplied by a factor under which the numbers of all days are likely.
+Which users a day has moves its average, but hardly a number whose range clips most of them: r is
+room for a part of the deviation that they have by sampling, which no number shows. The deviation of
+the forecast is multiplied by a factor under which the numbers of all days are likely.
 
 Deviations of the model are fitted on some days of a series (`FITTING`), and taken from the newest
 earlier day on others.
@@ -132,13 +133,15 @@ def factor(log_factors: Floats) -> float:
     return float(np.sqrt(weight @ FACTORS**2 / weight.sum()))
 
 
-def estimate_day(day: PublishedDay, forecast: Forecast) -> DayEstimates:
+def estimate_day(
+    day: PublishedDay, forecast: Forecast, own_share: float = OWN_SHARE
+) -> DayEstimates:
     """Return the estimates of a day, by its own numbers and a forecast of them."""
     masses = bin_masses(forecast.mean, forecast.deviation**2, day.edges, day.density)
     ends = invert_rows(day.edges, masses, np.repeat(LEVELS, len(masses), axis=0))
     low, middle, high = ends.T
-    own = OWN_SHARE * day.user_deviation * np.sqrt(day.share_squares)
-    lasting = NORMAL_95 * np.hypot(forecast.lasting_deviation, own)
+    sampling = own_share * day.user_deviation * np.sqrt(day.share_squares)
+    lasting = NORMAL_95 * np.hypot(forecast.lasting_deviation, sampling)
     slope = forecast.lasting_slope
     hidden = forecast.lasting_mean + slope * (middle - forecast.mean)
     estimate = np.clip(middle - hidden, *day.bounds)

@@ -1,5 +1,6 @@
 """An archive whose estimates remember: what stands in its folders is all that they are made of."""
 
+import json
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -25,7 +26,9 @@ from publishing.memory.archives import (
     enter_copy,
     folders,
     forge,
+    manifest_of,
     raise_forecast,
+    rewrite,
 )
 
 pytestmark = pytest.mark.slow
@@ -237,3 +240,12 @@ def test_forged_memories_are_found(published, change):
     forge(folder, change)
     with pytest.raises(InputError, match=rf"{FILE}|is not that of the forecast"):
         hv.verify(folder)
+
+
+def test_a_draft_that_states_no_room_of_intervals_had_another(published):
+    """The manifest states the part of users' sampling that intervals have room for."""
+    manifest = manifest_of(folders(published)[2])
+    assert manifest["components"][0]["memory"].pop("own_share") == 0.7
+    rewrite(folders(published)[2] / "manifest.json", json.dumps(manifest).encode())
+    with pytest.raises(InputError, match="mean_low is not that of the forecast"):
+        hv.verify(folders(published)[2])

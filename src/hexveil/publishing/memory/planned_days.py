@@ -37,8 +37,8 @@ from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
-from hexveil.learning.memory import LASTING_PRIOR, Deviations, Memory
-from hexveil.learning.published_day import blank_day
+from hexveil.learning.memory import Deviations, Memory
+from hexveil.learning.published_day import LASTING_PRIOR, blank_day
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.forecast_widths import choose_half_widths

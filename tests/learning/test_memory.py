@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hexveil.learning import published_day
 from hexveil.learning.memory import Deviations, Memory
-from hexveil.learning.published_day import (
-    LASTING_PRIOR,
-    PublishedDay,
-    summarize_day,
-    tilted,
-    update,
-)
+from hexveil.learning.published_day import PublishedDay, summarize_day, tilted, update
 from hexveil.learning.remembering import average_days, estimate_day, factor, remember
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
@@ -128,18 +123,11 @@ def test_a_change_is_noticed_and_the_memory_shortens():
 def test_a_lasting_error_is_not_averaged_out():
     """An error that recurs every day stays in the interval, however many days there are."""
     days, _ = invented_days(12, 0.3, 5)
-    with_error = [
-        PublishedDay(**{**vars(day), "lasting": np.full(day.slot.size, 2.0)}) for day in days
-    ]
-    by = Deviations.usual(60.0, 4.0)
-    widths = [
-        np.diff(
-            [getattr(estimate_day(chain[-1], remember(chain, by).forecast), end) for end in ends],
-            axis=0,
-        ).mean()
-        for chain in (days, with_error)
-        for ends in (("low", "high"),)
-    ]
+    with_error = [replace(day, lasting=np.full(day.slot.size, 2.0)) for day in days]
+    by, widths = Deviations.usual(60.0, 4.0), []
+    for chain in (days, with_error):
+        made = estimate_day(chain[-1], remember(chain, by).forecast)
+        widths.append(np.mean(made.high - made.low))
     # Parts of an interval add up in squares; what recurs has 2 * 1.96 * 0.55 * 2.
     assert np.sqrt(widths[1] ** 2 - widths[0] ** 2) > 0.75 * 4.3
 
@@ -148,59 +136,52 @@ def test_cells_come_and_go():
     """A cell without numbers on some days keeps its level; new ones begin like their place."""
     days, truths = invented_days(8, 2.0, 3)
     rows = np.arange(days[0].slot.size) % 3 > 0
-    some = {
-        name: column[rows] if isinstance(column, np.ndarray) else column
-        for name, column in vars(days[4]).items()
-    }
-    chain = [*days[:4], PublishedDay(**some), *days[5:]]
+    names = ("place", "slot", "share_squares", "edges", "density", "lasting")
+    some = replace(days[4], **{name: getattr(days[4], name)[rows] for name in names})
+    chain = [*days[:4], some, *days[5:]]
     estimates = estimate_day(days[-1], remember(chain).forecast)
     assert np.abs(estimates.estimate - truths[-1]).mean() < 2.0
     assert Memory(chain).n_cells == days[0].slot.size
 
 
+def summarize(noisy, lower, upper, scale, difference_squares=0.0):
+    """Return a day of two cells of 30 users, each with a share, by its look."""
+    same = np.full(2, 1 / 30)
+    design = CellDesign(np.full(2, 30), same, same, np.full(2, difference_squares), 0 * same)
+    look = ClippedLook(*(np.array(one) + np.zeros(2) for one in (noisy, lower, upper, scale)))
+    where = FIRST_DAY, np.array(["a", "b"]), np.zeros(2, dtype=np.int64)
+    return summarize_day(where, [look], design, UserMeanSpread(22.0, 6.0, 6.0, 4.0), BOUNDS)
+
+
 def test_a_day_is_summarized_by_its_looks():
     """The likelihood in bins has its mass near a number of little noise, wide of a noisy one."""
-    same = np.full(2, 1 / 30)
-    design = CellDesign(np.full(2, 30), same, same, 0 * same, 0 * same)
-    look = ClippedLook(np.array([20.0, 20.0]), np.zeros(2), np.full(2, 60.0), np.array([0.2, 20.0]))
-    where = FIRST_DAY, np.array(["a", "b"]), np.zeros(2, dtype=np.int64)
-    day = summarize_day(where, [look], design, UserMeanSpread(22.0, 6.0, 6.0, 4.0), BOUNDS)
+    day = summarize(20.0, 0.0, 60.0, [0.2, 20.0])
     mass = day.density * np.diff(day.edges, axis=1)
     centre = np.sum(mass * (day.edges[:, 1:] + day.edges[:, :-1]) / 2, axis=1) / mass.sum(axis=1)
     assert centre[0] == pytest.approx(20.0, abs=0.3)
     assert np.array_equal(day.density, day.density.astype(np.float32))
     assert day.lasting[0] < 1.0
     # A range that cuts leaves an error that recurs.
-    narrow = ClippedLook(np.full(2, 20.0), np.full(2, 15.0), np.full(2, 21.0), np.full(2, 0.2))
-    cut = summarize_day(where, [narrow], design, UserMeanSpread(22.0, 6.0, 6.0, 4.0), BOUNDS)
-    assert cut.lasting.min() > 2 * day.lasting.max()
+    assert summarize(20.0, 15.0, 21.0, 0.2).lasting.min() > 2 * day.lasting.max()
 
 
 def test_the_misfit_is_counted_once():
     """What lasts of it is in the state of the memory; the likelihood of a day has the rest."""
-    share, away = np.full(1, 1 / 30), np.full(1, 0.25)
-    design = CellDesign(np.full(1, 30), share, share, away, 0 * share)
-    look = ClippedLook(np.full(1, 30.0), np.zeros(1), np.full(1, 60.0), np.full(1, 0.01))
-    where = FIRST_DAY, np.array(["a"]), np.zeros(1, dtype=np.int64)
-    day = summarize_day(where, [look], design, UserMeanSpread(30.0, 6.0, 6.0, 6.0), BOUNDS)
-    _, _, variance = tilted(np.full(1, 30.0), np.full(1, 1e6), day.edges, day.density)
-    same_on_all_days = (LASTING_PRIOR * day.lasting) ** 2
-    assert variance + same_on_all_days == pytest.approx(
-        day.lasting**2, rel=0.06
-    )  # the width of bins
+    day = summarize(30.0, 0.0, 60.0, 0.01, 0.5)
+    _, _, variance = tilted(np.full(2, 30.0), np.full(2, 1e6), day.edges, day.density)
+    same_on_all_days = (published_day.LASTING_PRIOR * day.lasting) ** 2
+    assert variance + same_on_all_days == pytest.approx(day.lasting**2, rel=0.06)  # of bins
 
 
 @pytest.mark.parametrize(("true", "expected"), [(0.3, 0.71), (1.0, 1.0), (2.0, 2.0)])
 def test_numbers_show_by_which_factor_forecasts_are_off(true, expected):
     """With many days it is found, but for small ones; without any there is room for more."""
-    days, _ = invented_days(20, 1.0, 4)
-    rng = np.random.default_rng(0)
+    days, truths = invented_days(20, 1.0, 4)
     logs = []
-    for day in days:
-        numbers = 30.0 + 3.0 * true * rng.normal(size=day.slot.size)
-        noisy = numbers + rng.laplace(0, 1.0, numbers.size)
-        seen = replace(day, density=np.maximum(laplace_bins(noisy, 1.0), 1e-30))
-        logs.append(seen.log_factors(np.full(numbers.size, 30.0), np.full(numbers.size, 9.0)))
+    for day, truth in zip(days, truths, strict=True):
+        # Forecasts that are off by a deviation of 3, times the factor.
+        mean = truth + 3.0 * true * np.random.default_rng(day.day).normal(size=truth.size)
+        logs.append(day.log_factors(mean, np.full(truth.size, 9.0)))
     assert factor(np.array(logs)) == pytest.approx(expected, rel=0.1)
     assert 1.2 < factor(np.zeros((1, len(logs[0])))) < 1.4
 

@@ -19,8 +19,9 @@ PIP := --quiet --disable-pip-version-check --no-compile
 # Most of a crash test is waiting for a disk: temporary files go to memory where 6 GB are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 6000000 2> /dev/null && echo /dev/shm)
 SCRATCH := $(or $(TMPDIR),$(MEMORY))
+# Threads of linear algebra that wait for each other take a processor, which other tests need.
 # Spark's own folder has no examples, and cannot be imported without it.
-TESTS := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
+TESTS := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -q --ignore=src/hexveil/records/spark
 # A file of tests that passed before, and are left out: a run can go on where another ended.
 OTHERS := $(if $(PASSED),--passed $(PASSED))
 # What a commit is tried with: neither slow tests nor those that need another program.

@@ -21,10 +21,17 @@ Users' deviation within a cell, later: tuning flights of January to June and see
 judging flights of July to December (28 days from 1 August; 22 days from 3 July, every eighth) and
 the cities of the seeds 53, 59 and 61.
 
+Widths of intervals: tuning flights of January to June and seeds 5, 7, 11 and 12; judging, once,
+seeds 61, 67 and 71, and flights over 28 days from 15 September and from 1 November (a few of whose
+days were in the series of every eighth day before). Flights of August are not clean any more.
+
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half
 speed from day 21 on, and from day 26 on half of the fleet is gone. Ranges follow from memory as in
 `publish`, or are bought every day. Only figures of error are kept, averages of the second half.
+
+`--repeats 50` publishes the series again with simulated noise, and names the cells whose intervals
+hold on less than 70 % of all repeats and days of the second half, with what sets them apart.
 
     python benchmarks/learning.py --seed 5 --epsilon 1 --out docs/figures/memory.csv
 """
@@ -36,11 +43,12 @@ import csv
 import tempfile
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import duckdb
 import h3
@@ -52,8 +60,10 @@ from pyarrow import parquet
 import hexveil as hv
 from hexveil.cli import main as run_command
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
+from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.areas import Polygon
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
+from hexveil.publishing import pipeline
 from hexveil.publishing.memory.history import History, forecast_cells
 from hexveil.publishing.memory.presence_history import forecast_declared
 from hexveil.publishing.memory.score_history import forecast_scores
@@ -66,11 +76,11 @@ PRESENCE = "presence"
 DAYS = 42
 ENDS = ("estimate", "low", "high")
 ALONE = {"estimate": "today", "low": "today_low", "high": "today_high"}
-SHOWN = (1, 7, 14, 28, 42)
 MORNING = 9 * 3600
 CLOSED, HALVED = 21, 26
 AnyRecords: TypeAlias = Any
 """Records of either privacy model."""
+ReadDay: TypeAlias = tuple[date, AnyRecords, dict[str, Any]]
 MONTH, LEAST_DAYS, LEAST_SHARE = 28, 10, 0.7
 
 
@@ -113,8 +123,8 @@ class Day:
     seconds: float
 
 
-def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
-    """Return the days of a feed, each published with the memory of those before it."""
+def read_days(folder: Path, asked: argparse.Namespace) -> list[ReadDay]:
+    """Return each day of a feed, its records, and the options of its plan beside ε."""
     city = folder / "city.parquet"
     if asked.flights:
         parquet.write_table(flights.records(), city)
@@ -124,17 +134,23 @@ def publish(folder: Path, asked: argparse.Namespace) -> list[Day]:
     else:
         size = ["--users", "300", "--days", str(DAYS), "--interval", "2min"]
         run_command(["simulate", *size, "--seed", str(asked.seed), "--out", str(city)])
-    days: list[Day] = []
-    releases: list[EarlierRelease] = []
+    days = []
     for number in range(1, asked.days + 1):
         day = asked.first + timedelta(asked.every * (number - 1))
-        source = _records(folder, city, day, asked, number)
-        records, options = _read(source, day, asked)
+        days.append((day, *_read(_records(folder, city, day, asked, number), day, asked)))
+    return days
+
+
+def publish(account: Path, read: list[ReadDay], asked: argparse.Namespace) -> list[Day]:
+    """Return the days of a feed, each published with the memory of those before it."""
+    days: list[Day] = []
+    releases: list[EarlierRelease] = []
+    for number, (day, records, options) in enumerate(read, 1):
         begun = time.process_time()
         history = History(day, () if asked.ranges == "alone" else tuple(releases))
         forecast = _forecast(records, history, asked) if asked.ranges == "memory" else None
         plan = hv.plan(records, epsilon=asked.epsilon, history=forecast, advise=False, **options)
-        ledger = hv.Ledger(folder / "ledger.sqlite", dataset="city", budget=1000)
+        ledger = hv.Ledger(account, dataset="city", budget=1000)
         release = hv.release(records, plan, ledger=ledger, accept_noise=True, history=history)
         seconds = time.process_time() - begun
         published = None
@@ -258,20 +274,58 @@ def judge(days: list[Day]) -> list[dict[str, Any]]:
     return rows
 
 
+def by_cell(days: list[Day]) -> dict[str, list[Any]]:
+    """Return of each cell which intervals of the second half's days hold, and the errors."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for day in days[len(days) // 2 :]:
+        if day.published is not None and day.truth.size == day.published.slot.size:
+            estimate, low, high = (day.columns[end] for end in ENDS)
+            pairs = zip((low <= day.truth) & (day.truth <= high), estimate - day.truth, strict=True)
+            for cell, pair in zip(_cells(day), pairs, strict=True):
+                found[cell].append(pair)
+    return found
+
+
 def judge_cells(days: list[Day]) -> float:
     """Return the share of cells whose intervals held on less than 70 % of the second half's days.
 
     Of cells that have numbers on ten days or more.
     """
-    held: dict[str, list[bool]] = {}
-    for day in days[len(days) // 2 :]:
-        low, high = day.columns["low"], day.columns["high"]
-        if day.published is None or day.truth.size != day.published.slot.size:
-            continue
-        for cell, holds in zip(_cells(day), (low <= day.truth) & (day.truth <= high), strict=True):
-            held.setdefault(cell, []).append(bool(holds))
-    shares = [np.mean(each) for each in held.values() if len(each) >= LEAST_DAYS]
+    shares = [np.mean(own, axis=0)[0] for own in by_cell(days).values() if len(own) >= LEAST_DAYS]
     return float(np.mean(np.array(shares) < LEAST_SHARE)) if shares else 0.0
+
+
+def study_cells(folder: Path, read: list[ReadDay], asked: argparse.Namespace) -> None:
+    """Print the cells whose intervals hold too rarely over repeats of the noise, and their kind."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for repeat in range(asked.repeats):
+        noise = SimulatedNoise(np.random.default_rng(repeat), 1)
+        with patch.object(pipeline, "VettedNoise", lambda noise=noise: noise):
+            days = publish(folder / f"ledger-{repeat}.sqlite", read, asked)
+        for cell, pairs in by_cell(days).items():
+            found[cell] += pairs
+        held, error = np.array([np.mean(pairs, axis=0) for pairs in found.values()]).T
+        total = np.mean([pair[0] for pairs in found.values() for pair in pairs])
+        seldom = np.flatnonzero(held < LEAST_SHARE)
+        print(f"{repeat + 1}: {total:.1%} held; {seldom.size} of {held.size} cells below 70 %")
+    levels, units = defaultdict[str, list[Any]](list), defaultdict[str, list[Any]](list)
+    for day in days:
+        for cell, truth, square in zip(
+            _cells(day), day.truth, day.published.share_squares, strict=True
+        ):
+            levels[cell].append(truth)
+            units[cell].append(1.0 / square)
+    average = {cell: np.mean(own) for cell, own in levels.items()}
+    for number in seldom:
+        cell = [*found][number]
+        alike = [
+            np.mean([average[one] for one in average if part in one.split("|")]) - average[cell]
+            for part in cell.split("|")
+        ]
+        print(f"{cell}: {held[number]:.0%} held, off by {error[number]:+.1f} on average; on "
+              f"{len(levels[cell])} days, {np.mean(units[cell]):.0f} units by their shares, level "
+              f"{average[cell]:.1f}, its place {alike[0]:+.1f}, its hour {alike[1]:+.1f}, "
+              f"differs by {np.std(levels[cell]):.1f} from day to day")  # fmt: skip
 
 
 def judge_month(days: list[Day]) -> dict[str, float]:
@@ -354,18 +408,20 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="days from one map to the next")
     parser.add_argument("--days", type=int, default=DAYS)
     parser.add_argument("--ranges", choices=("memory", "bought", "alone"), default="memory")
+    parser.add_argument("--repeats", type=int, default=0, help="of the noise; names cells")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        days = publish(Path(folder), asked)
+        read = read_days(Path(folder), asked)
+        if asked.repeats:
+            study_cells(Path(folder), read, asked)
+            return
+        days = publish(Path(folder) / "ledger.sqlite", read, asked)
     if asked.picture is not None:
         draw(days, asked.picture)
     rows = judge(days)
-    for row in rows:
-        if row["day"] in SHOWN:
-            print({k: v if isinstance(v, str) else round(float(v), 3) for k, v in row.items()})
     made = {
         "seed": "flights" if asked.flights else asked.seed,
         "resolution": asked.resolution,

@@ -56,23 +56,23 @@ def possible():
     return tuple(core for core, needed in NEEDED.items() if needed <= has)
 
 
-def environment(core, threads=1):
+def environment(core):
     """Return the environment of a process on another processor."""
     lacked = [name for name in __cpu_dispatch__ if name.startswith(WITHOUT[core])]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent / "src"))),
         "OPENBLAS_CORETYPE": core,
-        "OPENBLAS_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": "1",
         "NPY_DISABLE_CPU_FEATURES": " ".join(lacked),
     }
 
 
-def run(core, *arguments, threads=1):
+def run(core, *arguments):
     """Return what Python prints on another processor; fail with what it said if it fails."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
-        env=environment(core, threads),
+        env=environment(core),
         cwd=TESTS.parent,
         capture_output=True,
         text=True,

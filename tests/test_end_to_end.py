@@ -69,7 +69,6 @@ PLANNED = [
     ("surat_itms", "5", "3", WITHIN, 2.2, None),
     # The joint plan's errors are compared with those of cells that are planned alone.
     ("surat_itms", "5", "1", ALONE, 8.27, []),
-    ("warsaw_buses", "5", "1", ALONE, 11.24, []),
 ]
 
 

@@ -69,17 +69,15 @@ def uv(*arguments):
 
 @functools.cache
 def interpreters():
-    """Return a Python of each version on the machine; of this version, this one."""
+    """Return a Python of each version on the machine, no shim; of this version, this one."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = {}
     for minor in range(OLDEST, OLDEST + 10):
         name = f"python3.{minor}"
         places = [shutil.which(name), *sorted(pyenv.glob(f"3.{minor}.*/bin/{name}"))]
+        # A name on the path can be a shim of a version that is not chosen.
         for python in filter(None, places):
-            # A name on the path can be a shim of a version that is not chosen.
-            asked = [python, "-c", "import sys; print(*sys.version_info[:2], sep='.')"]
-            done = subprocess.run(asked, capture_output=True, text=True, check=False)
-            if done.stdout.strip() == f"3.{minor}":
+            if "shims" not in Path(python).parts:
                 found[f"3.{minor}"] = str(python)
     return found | {THIS: sys.executable}
 

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -136,7 +137,7 @@ def case(kind, seed):
 def planned(kind, counts, steps, rng):
     """Return a kind of plan for a world."""
     privacy_unit = "user-day" if rng.random() < 0.3 else "user"
-    dataset = dataset_of(counts, steps, privacy_unit)
+    dataset = _counted(counts.shape, counts.tobytes(), steps, privacy_unit)
     # With its bound: every release of a world would compute it anew.
     plan = hv.plan(dataset, **_asked(kind, rng), advise=False).with_lower_bound()
     return Case(kind, counts, steps, privacy_unit, plan, dataset)
@@ -160,6 +161,12 @@ def _asked(kind, rng):
         least = "1.5" if kind.private else "0.3"
         asked.setdefault("epsilon", rng.choice([least, "1", "2.5", "6"]).item())
     return asked
+
+
+@cache
+def _counted(shape, counts, steps, privacy_unit):
+    """Return the data set of a world, of its counts as bytes: many kinds are planned for one."""
+    return dataset_of(np.frombuffer(counts, np.int64).reshape(shape), steps, privacy_unit)
 
 
 def dataset_of(counts, steps, privacy_unit="user", quanta=(0, 0)):

@@ -19,16 +19,7 @@ from publishing import test_cell_range_release
 LAW = "attack.test_exact_law:test_what_is_lost_is_within_what_is_booked_and_not_far_below"
 CHARGED = "loses .* and is charged"
 DOOR = "attack.test_kinds_at_the_door:test_a_unit_loses_what_it_is_charged_and_no_more"
-ACCOUNTED = (
-    "clip-user",
-    "delta",
-    "equal-split",
-    "per-cell",
-    "root",
-    "squares",
-    "targets",
-    "variance",
-)
+ACCOUNTED = ("clip-user", "delta", "squares", "variance")
 """Kinds of releases that booking and meter charge by the same statement of moves."""
 TIMES = "a unit loses .* times its charge"
 STAGES = "publishing.test_cell_range_release:test_a_"

@@ -20,7 +20,7 @@ from examples import LONG
 from hexveil.ledger import events
 from ledger.books import Place
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("reader_here")]
 
 
 def finish(runner, site, dates, *, once_more=True):

@@ -17,16 +17,16 @@ RUN = run_text(release='out = "map"')
 PLACES = ((21.10, 72.75), (21.20, 72.80), (21.25, 72.85))
 
 
+def record(user, lat, lon, hour, speed):
+    """Return a record of a bus; of each ten buses another speed."""
+    time, speed = f"2022-01-01T{hour}:{user % 60:02d}:00+05:30", speed + user % 10
+    return {"bus": f"{user:04d}", "lat": lat, "lon": lon, "time": time, "speed": speed}
+
+
 def city(n_users=400):
     """Return one record per bus and place; place by place another speed."""
     rows = [
-        {
-            "bus": f"{user:04d}",
-            "lat": lat,
-            "lon": lon,
-            "time": f"2022-01-01T{10 + number}:{user % 60:02d}:00+05:30",
-            "speed": 10.0 * number + user % 10,
-        }
+        record(user, lat, lon, 10 + number, 10.0 * number)
         for number, (lat, lon) in enumerate(PLACES)
         for user in range(n_users)
     ]
@@ -66,14 +66,8 @@ def here(tmp_path, monkeypatch):
 def fleet(tmp_path, monkeypatch):
     """Stand in a folder with 400 buses, each at eight places at the same hours."""
     rows = [
-        {
-            "bus": f"{user:04d}",
-            "lat": 21.1 + 0.06 * place,
-            "lon": 72.7 + 0.06 * place,
-            "time": f"2022-01-01T{10 + (user + place) % 8}:{user % 60:02d}:00+05:30",
-            "speed": 5.0 * place + user % 10,
-        }
-        for place in range(8)
+        record(user, 21.1 + 0.06 * k, 72.7 + 0.06 * k, 10 + (user + k) % 8, 5.0 * k)
+        for k in range(8)
         for user in range(400)
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "buses.parquet")

@@ -8,10 +8,12 @@ import pytest
 
 @pytest.mark.slow
 def test_inspect_shows_public_facts_and_the_table(here, okay):
-    """Users, cells, records and the capacity table are shown; nothing is written."""
+    """Vehicles, cells, records and the capacity table are shown; nothing is written."""
     said = okay("inspect run.toml")
     assert "1,200" in said.out
-    assert "400" in said.out
+    assert "400 vehicles, each as one privacy unit" in said.out
+    assert "  Cells  Vehicles  Floor" in said.out
+    assert "without a vehicle" in said.out
     assert "Resolution" in said.out
     assert "yes" in said.out
     assert max(map(len, said.out.splitlines())) <= 100

@@ -86,6 +86,9 @@ def test_yes_guesses_nothing(fleet, refuse, okay):
         "ledger.budget, too.\n"
     )
     assert "map asks on a terminal" in refuse("map buses.parquet").err
+    said = refuse(f"map buses.parquet --yes {GIVEN} --epsilon 3").err
+    assert "the budget 2 is below the privacy cost of this map, epsilon 3" in said
+    assert [path.name for path in fleet.iterdir()] == ["buses.parquet"]
     made = json.loads(okay(f"map buses.parquet --yes {GIVEN} --json").out)
     assert made["ledger"]["budget"] == "2"
     # The run file has no open question, and its ledger has the numbers.
@@ -102,7 +105,12 @@ def test_columns_that_no_name_tells_are_asked_for(fleet, refuse):
     """The option that names them is said; private presence and several columns are refused."""
     (fleet / "odd.csv").write_text("a,b,lat,lon,time\n1,2,21.1,72.8,2024-01-01T00:00:00Z\n")
     said = refuse("map odd.csv --yes")
-    assert "--user COLUMN, --value COLUMN" in said.err
+    assert "like the vehicle and the value: name it, with --user COLUMN, --value COLUMN" in said.err
+    row = "7,2,21.1,72.8,2024-01-01T00:00:00Z\n"
+    (fleet / "one.csv").write_text(f"bus,speed,lat,lon,time\n{row}{row}")
+    assert "vehicle (all rows have the same id in bus): name it" in refuse("map one.csv").err
+    (fleet / "scan.csv").write_bytes(b"%PDF-1.7\nxref\n")
+    assert "a single column, so this is no table of records" in refuse("map scan.csv").err
     assert "hexveil inspect SOURCE --init" in refuse("map buses.parquet --protect presence").err
     assert "takes one value column" in refuse("map buses.parquet --value speed --value lat").err
     assert "--json requires --yes" in refuse("map buses.parquet --json").err
@@ -135,6 +143,13 @@ def test_a_decimal_comma_is_recognised_before_the_first_question(fleet, answer, 
     """The draft and the answers state it by latitudes and longitudes, whatever values are like."""
     head, row = lines
     rows = [row.format(bus=bus, speed=speed) for bus in range(12)]
+    if mark == ",":
+        # One place with a point is enough: refused as the source, before the first question.
+        mixed = [head, *rows, row.format(bus=1, speed=speed).replace("72,8", "72.8")]
+        (fleet / "feed.csv").write_text("\n".join(mixed))
+        for command in ("map", "inspect --init"):
+            refused = answer(f"{command} feed.csv")[0].err
+            assert refused.startswith("hexveil: source: some of the first places in lat and lon")
     (fleet / "feed.csv").write_text("\n".join([head, *rows]))
     draft, _ = answer("inspect feed.csv --init")
     assert tomllib.loads(draft.out).get("format", {}).get("decimal") == mark
@@ -142,3 +157,26 @@ def test_a_decimal_comma_is_recognised_before_the_first_question(fleet, answer, 
     before = " ".join(said.err.partition("Why")[0].split())
     assert before.startswith("Recognised")
     assert ("numbers with a decimal comma" in before) == (mark is not None)
+
+
+@pytest.mark.parametrize(
+    ("header", "bounds"),
+    [
+        ("Fahrzeug;Zeitpunkt;Breitengrad;Längengrad;Geschwindigkeit", " [0,100 km/h]"),
+        ("Véhicule;Horodatage;Latitude;Longitude;Vitesse (m/s)", " [0,30 m/s]"),
+        ("matrícula;hora;latitud;longitud;velocidad_kmh", " [0,100 km/h]"),
+        ("pojazd;czas;szerokość geograficzna;długość geograficzna;prędkość", " [0,100 km/h]"),
+        ("वाहन;समय;अक्षांश;देशांतर;गति", " [0,100 km/h]"),
+        ("voertuig;tijdstip;breedtegraad;lengtegraad;snelheid_mph", " [0,60 mph]"),
+        ("targa;orario;latitudine;longitudine;velocità_knots", ""),
+    ],
+)
+def test_headers_of_other_languages_are_known(header, bounds, fleet, answer):
+    """A header is told from a record; columns have their roles, and usual bounds are proposed."""
+    rows = [f"x{bus};2026-10-05T08:00:00Z;21,5;72,8;4711" for bus in range(3)]
+    (fleet / "feed.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
+    said = " ".join(answer("map feed.csv")[0].err.split())
+    user, time, lat, lon, value = header.split(";")
+    recognised = f"vehicle {user}; value {value}; time {time}; place {lat} and {lon}; numbers with"
+    assert said.startswith(f"Recognised {recognised} a decimal comma.")
+    assert f"Smallest and largest value, with the unit of measure{bounds}:" in said

@@ -24,6 +24,7 @@ ANSWERS = {
     "low": "0", "high": "65", "unit": "km/h", "cells.timezone": "Asia/Kolkata",
     "read.privacy_unit": "user", "plan.epsilon": "1", "ledger.budget": "2",
 }  # fmt: skip
+DAYS = {"catalogue.temporal": "2022-01-01, 2022-01-01"}
 HOSTILE = "<script>alert('1')</script>"
 
 
@@ -189,7 +190,10 @@ def test_a_map_is_made_once(window, fleet, okay):
     drawings = re.findall(r"<svg class.*?</svg>", page, re.DOTALL)
     said = r"<span>(\d+) hexagons, .*? (\d+) averages, typically ([\d.]+) km/h off"
     offers = re.findall(said, page)
-    page = words_of(window.step(map="0"))
+    # The days are asked for as `hexveil map` does, with the same proposal.
+    assert 'name="catalogue.temporal" value="2022-01-01, 2022-01-01"' in page
+    assert "date" in window.refused(map="0", **{"catalogue.temporal": "tomorrow"})
+    page = words_of(window.step(map="0", **DAYS))
     assert "would book 1 for the most exposed unit, in a new ledger with a budget of 2" in page
     assert "tick the box" in window.refused()
     assert sorted(path.name for path in fleet.iterdir()) == ["buses.parquet"]
@@ -199,6 +203,7 @@ def test_a_map_is_made_once(window, fleet, okay):
     assert window.place.endswith("done")
     page = words_of(window.show())
     assert "hexveil publish buses.toml --date" in page
+    assert "names no days" not in page
     assert "1 was booked before any noise was drawn" in page
     assert hv.verify(fleet / "buses-map")["dataset"]["name"] == "buses"
     grids = json.loads(okay("inspect buses.toml --json").out)["capacity"]
@@ -208,7 +213,9 @@ def test_a_map_is_made_once(window, fleet, okay):
         texts = {float(text) for text in re.findall(r"± ([\d.]+) km/h", drawing)}
         assert min(texts) <= float(error) <= max(texts)
         assert float(error) == pytest.approx(errors[int(hexagons), int(cells)], rel=0.05)
-    assert tomllib.loads((fleet / "buses.toml").read_text())["values"]["bounds"] == [0, 65]
+    run = tomllib.loads((fleet / "buses.toml").read_text())
+    assert run["values"]["bounds"] == [0, 65]
+    assert run["catalogue"]["temporal"] == ["2022-01-01", "2022-01-01"]
     assert hv.Ledger(fleet / "ledger.sqlite", dataset="buses").spend().window == 1
     _, headers, report = window.ask(window.place.replace("done", "page/report.html"))
     assert report == (fleet / "buses-map" / "report.html").read_text()
@@ -218,7 +225,7 @@ def test_a_map_is_made_once(window, fleet, okay):
     # The same answers in another window are the same request.
     other = Window(window.address)
     assert "ledger.budget" not in to_maps(other)
-    other.step(map="0")
+    other.step(map="0", **DAYS)
     assert "the same numbers again, at no cost" in words_of(other.step(confirmed="yes"))
     assert (fleet / "buses-2-map" / "cells.csv").read_text() == (
         fleet / "buses-map" / "cells.csv"
@@ -232,7 +239,8 @@ def test_no_page_shows_an_id_or_a_value(window, fleet):
     for row in table:
         row |= {"bus": f"canary-{row['bus']}", "speed": row["speed"] + 0.40625}
     pq.write_table(pa.Table.from_pylist(table), fleet / "buses.parquet")
-    pages = [window.show(), to_maps(window), window.step(map="0"), window.step(confirmed="yes")]
+    pages = [window.show(), to_maps(window), window.step(map="0", **DAYS)]
+    pages.append(window.step(confirmed="yes"))
     pages += [window.show("dossier.md"), window.show("run-file.toml")]
     assert window.place.endswith("done")
     assert not [page for page in pages if "canary" in page or ".40625" in page]
@@ -289,11 +297,11 @@ def read(url):
 
 def test_a_header_in_another_language_is_trusted_if_somebody_says_so(window, fleet):
     """Columns are then listed and chosen by their names, and numbers have a decimal comma."""
-    lines = ["Fahrzeug;Tempo;Breite;Länge;Zeitpunkt", "b7;20,5;21,17;72,83;2026-10-05T08:00:00Z"]
-    (fleet / "fahrten.csv").write_text("\n".join(lines), encoding="utf-8")
-    chosen = {"file": "fahrten.csv", "protect": "values"}
+    lines = ["Ajoneuvo;Nopeus;Leveys;Pituus;Hetkellä", "b7;20,5;21,17;72,83;2026-10-05T08:00:00Z"]
+    (fleet / "matkat.csv").write_text("\n".join(lines), encoding="utf-8")
+    chosen = {"file": "matkat.csv", "protect": "values"}
     assert "may be a record" in window.refused(**chosen)
-    assert "Fahrzeug" in window.step(**chosen, header="yes")
-    names = {"user": "Fahrzeug", "value": "Tempo", "time": "Zeitpunkt"}
-    page = window.step(columns="yes", **names, lat="Breite", lon="Länge")
+    assert "Ajoneuvo" in window.step(**chosen, header="yes")
+    names = {"user": "Ajoneuvo", "value": "Nopeus", "time": "Hetkellä"}
+    page = window.step(columns="yes", **names, lat="Leveys", lon="Pituus")
     assert "Numbers with a decimal comma" in words_of(page)

@@ -1,13 +1,21 @@
 """What published days say about the next one: brute force, recovery, changes, and coverage."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.learning.memory import Deviations, Memory
-from hexveil.learning.published_day import PublishedDay, summarize_day, tilted, update
-from hexveil.learning.remembering import average_days, estimate_day, remember
+from hexveil.learning.published_day import (
+    LASTING_PRIOR,
+    PublishedDay,
+    summarize_day,
+    tilted,
+    update,
+)
+from hexveil.learning.remembering import average_days, estimate_day, factor, remember
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS = (0.0, 60.0)
@@ -132,7 +140,8 @@ def test_a_lasting_error_is_not_averaged_out():
         for chain in (days, with_error)
         for ends in (("low", "high"),)
     ]
-    assert widths[1] > widths[0] + 1.5
+    # Parts of an interval add up in squares; what recurs has 2 * 1.96 * 0.55 * 2.
+    assert np.sqrt(widths[1] ** 2 - widths[0] ** 2) > 0.75 * 4.3
 
 
 def test_cells_come_and_go():
@@ -165,6 +174,35 @@ def test_a_day_is_summarized_by_its_looks():
     narrow = ClippedLook(np.full(2, 20.0), np.full(2, 15.0), np.full(2, 21.0), np.full(2, 0.2))
     cut = summarize_day(where, [narrow], design, UserMeanSpread(22.0, 6.0, 6.0, 4.0), BOUNDS)
     assert cut.lasting.min() > 2 * day.lasting.max()
+
+
+def test_the_misfit_is_counted_once():
+    """What lasts of it is in the state of the memory; the likelihood of a day has the rest."""
+    share, away = np.full(1, 1 / 30), np.full(1, 0.25)
+    design = CellDesign(np.full(1, 30), share, share, away, 0 * share)
+    look = ClippedLook(np.full(1, 30.0), np.zeros(1), np.full(1, 60.0), np.full(1, 0.01))
+    where = FIRST_DAY, np.array(["a"]), np.zeros(1, dtype=np.int64)
+    day = summarize_day(where, [look], design, UserMeanSpread(30.0, 6.0, 6.0, 6.0), BOUNDS)
+    _, _, variance = tilted(np.full(1, 30.0), np.full(1, 1e6), day.edges, day.density)
+    same_on_all_days = (LASTING_PRIOR * day.lasting) ** 2
+    assert variance + same_on_all_days == pytest.approx(
+        day.lasting**2, rel=0.06
+    )  # the width of bins
+
+
+@pytest.mark.parametrize(("true", "expected"), [(0.3, 0.71), (1.0, 1.0), (2.0, 2.0)])
+def test_numbers_show_by_which_factor_forecasts_are_off(true, expected):
+    """With many days it is found, but for small ones; without any there is room for more."""
+    days, _ = invented_days(20, 1.0, 4)
+    rng = np.random.default_rng(0)
+    logs = []
+    for day in days:
+        numbers = 30.0 + 3.0 * true * rng.normal(size=day.slot.size)
+        noisy = numbers + rng.laplace(0, 1.0, numbers.size)
+        seen = replace(day, density=np.maximum(laplace_bins(noisy, 1.0), 1e-30))
+        logs.append(seen.log_factors(np.full(numbers.size, 30.0), np.full(numbers.size, 9.0)))
+    assert factor(np.array(logs)) == pytest.approx(expected, rel=0.1)
+    assert 1.2 < factor(np.zeros((1, len(logs[0])))) < 1.4
 
 
 @pytest.mark.slow

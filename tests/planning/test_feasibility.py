@@ -76,7 +76,7 @@ def test_plan_release_and_capacity_name_one_epsilon_that_is_enough(users):
     assert (own.epsilon_needed is None) == (loss > 10)
     few = hv.capacity(data, epsilon="0.01")
     assert few.proposals == {}
-    assert few.sentence.startswith("no grid has an error below the baseline at epsilon 0.01")
+    assert few.sentence.startswith("no grid is expected to say more than one number for the whole")
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_without_a_usable_grid_the_loss_that_would_do_is_named():
 
     six, seven = (on(r, predicted_error=9.0, epsilon_needed=e) for r, e in ((6, 2.4), (7, 7.5)))
     assert sentence(seven, six) == (
-        "no grid has an error below the baseline at epsilon 1; resolution 6 in 6h slots (41 cells) "
-        "needs epsilon 2.4."
+        "no grid is expected to say more than one number for the whole map at epsilon 1; "
+        "resolution 6 in 6h slots (41 cells) needs epsilon 2.4."
     )
     # A tie goes to smaller hexagons, here and among proposals, in whatever order they come.
     assert "; resolution 7" in sentence(replace(six, epsilon_needed=7.5), seven)

@@ -21,10 +21,10 @@ def records():
     """Return sums of two cells with bounds that do not start at zero."""
     table = pa.table(
         {
-            "cell": ["a", "a", "b", "b"],
-            "user": ["x", "y", "y", "z"],
-            "n": [2, 1, 3, 4],
-            "sum": [-10.0, 20.0, 12.3, 80.0],
+            "cell": ["a", "a", "b", "b", "b"],
+            "user": ["x", "y", "w", "y", "z"],
+            "n": [2, 1, 1, 3, 4],
+            "sum": [-10.0, 20.0, 0.0, 12.3, 80.0],
         }
     )
     return hv.from_sums(table, bounds=(-10, 20), quantum="0.1", min_users=1)
@@ -39,19 +39,20 @@ def release(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("cell", ["b", 1, np.int64(1)])
+@pytest.mark.parametrize("cell", ["b", 1, np.int64(1), None])
 def test_means_are_sums_over_counts(records, cell):
-    """A cell has its users' counts and means, in value units."""
+    """A cell, of most users if none is named, has its users' counts and means, in value units."""
     found = of_records(records, "own records", cell)
-    assert found.counts.tolist() == [3, 4]
-    assert found.user_means == pytest.approx([4.1, 20.0], abs=1e-12)
+    assert found.private
+    assert found.counts.tolist() == [1, 3, 4]
+    assert found.user_means == pytest.approx([0.0, 4.1, 20.0], abs=1e-12)
     first = of_records(records, "own records", "a")
     assert first.user_means == pytest.approx([-5.0, 20.0], abs=1e-12)
 
 
 def test_means_do_not_show_themselves(records):
     """A cell prints its name and size, never a mean."""
-    shown = "StudyData('own', Occupancy(n_cells=2, n_users=3, n_pairs=4))"
+    shown = "StudyData('own', Occupancy(n_cells=2, n_users=4, n_pairs=5))"
     assert repr(of_records(records, "own", "b")) == shown
 
 

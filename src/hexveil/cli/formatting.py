@@ -192,8 +192,8 @@ def grid_words(grid: Cells | Labels) -> str:
         return "combinations of " + ", ".join(grid.columns)
     if grid.timeslot is None:
         return f"hexagons at resolution {grid.resolution}, all times pooled"
-    pooled = ", pooled over all days" if grid.slot == "pooled" else ""
-    return f"hexagons at resolution {grid.resolution} in {grid.timeslot} slots{pooled}"
+    of_day = " of the day" if grid.slot == "pooled" and grid.timeslot != "1d" else ""
+    return f"hexagons at resolution {grid.resolution} in {grid.timeslot} slots{of_day}"
 
 
 def terminal_width() -> int:

@@ -12,6 +12,7 @@ from hexveil.cli.formatting import number_text
 from hexveil.config.run_file import Key, toml_lines
 from hexveil.model.cells import Cells, Labels
 from hexveil.planning.feasibility.recommendation import distinct
+from hexveil.report.templates import unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ _LEGEND = (
     "Baseline: assumed error of one number for all cells. Usable: the error is below the baseline, "
     "or the epsilon at which it would be."
 )
-_USUAL_CAUSE = (
+USUAL_CAUSE = (
     "Fewer and larger cells, longer timeslots, a larger epsilon, a shorter privacy unit or "
     "narrower bounds reduce the noise."
 )
@@ -61,16 +62,17 @@ def facts_json(facts: PublicMetadata, table: Capacity) -> dict[str, object]:
 def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
     """Print facts, and the grids that this fleet supports."""
     occupancy, unit = facts.occupancy, f" in {facts.value_unit}" if facts.value_unit else ""
+    protected = f"{unit_name(facts.privacy_unit)}s"
     low, high = (number_text(float(end)) for end in (facts.lattice.lower, facts.lattice.upper))
-    width = max((len(rule) for rule in facts.rules), default=0)
+    width = max((len(_spoken(rule)) for rule in facts.rules), default=0)
     factor = formatting.factor(float(epsilon))
     rows: list[Row] = [
         ("Value", f"{facts.value}{unit}, clamped to {low} and {high}; never shown."),
         ("Records", f"{occupancy.n_records:,} in the cells below."),
-        ("Protected", f"{occupancy.n_users:,} {facts.privacy_unit}s, each as one privacy unit."),
+        ("Protected", f"{occupancy.n_users:,} {protected}, each as one privacy unit."),
         ("Cells", f"{occupancy.n_cells:,}: {formatting.grid_words(facts.cells.grid)}."),
         *(
-            f"{'' if number else 'Rules':<19}{rule:<{width}}  {count:>12,}"
+            f"{'' if number else 'Rules':<19}{_spoken(rule):<{width}}  {count:>12,}"
             for number, (rule, count) in enumerate(facts.rules.items())
         ),
         "",
@@ -79,9 +81,14 @@ def show_grids(table: Capacity, facts: PublicMetadata, epsilon: str) -> None:
     formatting.print_rows(rows)
     labels = not all(isinstance(offer.grid, Cells) for offer in table.offers)
     heads = ["Labels"] if labels else ["Resolution", "Km", "Hexagons", "Timeslot"]
-    heads += ["Cells", "Users", "Floor", "Error", "Baseline", "Usable"]
+    heads += ["Cells", formatting.capital(protected), "Floor", "Error", "Baseline", "Usable"]
     formatting.print_table(heads, map(_row, table.offers), ("Labels", "Usable"))
     formatting.print_rows([("", _LEGEND.format("" if labels else _PLACES, unit))])
+
+
+def _spoken(rule: str) -> str:
+    """Return a rule of reading as people read it: the user is a vehicle."""
+    return rule.replace("user", "vehicle")
 
 
 def _row(offer: GridAssessment) -> list[str]:
@@ -148,7 +155,7 @@ def _lines(comments: Iterable[str], changes: Changes) -> list[Row]:
 def advice_rows(table: Capacity, value_unit: str, epsilon: str) -> list[Row]:
     """Return the proposed runs as lines of a run file, or why there are none."""
     if not table.proposals:
-        return [("No proposal", absence(table))]
+        return [("No proposal", f"{formatting.capital(table.sentence)} {USUAL_CAUSE}")]
     rows: list[Row] = [f"Runs proposed at epsilon {epsilon}, as lines of a run file:"]
     for choices, proposal in distinct(table.proposals):
         rows += _lines(_comments(choices, proposal, value_unit), changed_fields(proposal))
@@ -164,14 +171,9 @@ def _comments(choices: str, proposal: GridAssessment, value_unit: str) -> Iterat
     if isinstance(proposal.grid, Cells):
         wide = across(proposal.grid.resolution)
         places = f" in {proposal.hexagons or 0:,} hexagons of {wide:.2g} km"
-    units = f"{proposal.users:,} {proposal.privacy_unit}s"
+    units = f"{proposal.users:,} {unit_name(proposal.privacy_unit)}s"
     yield f"{choices}: {proposal.cells:,} cells{places}, {units};"
     yield f"expected error {expected}; one number for all cells {constant}"
-
-
-def absence(table: Capacity) -> str:
-    """Return why no run is proposed, and the ways out."""
-    return f"{formatting.capital(table.sentence)} {_USUAL_CAUSE}"
 
 
 def advice_json(table: Capacity) -> dict[str, object]:

@@ -82,16 +82,17 @@ def drafted(run: Run, look: SourceSchema) -> Run:
     return checked({"source": raw["source"], **filled}, "map")
 
 
-def check_columns(run: Run) -> None:
+def check_columns(run: Run, look: SourceSchema) -> None:
     """Refuse records if a needed column is not recognised."""
     missing = [role for role in ("user", "value") if getattr(run.columns, role) is None]
     if not (arguments.has_places(run) or run.cells.explicit_fields().keys() & {"labels"}):
         missing.append("location")
     if missing:
         options = ", ".join(f"{option('columns', role)} COLUMN" for role in missing)
-        raise InputError(
-            f"no column is called like the {' and the '.join(missing)}: name it, with {options}."
-        )
+        named = " and the ".join(ROLES.get(role, "place") for role in missing)
+        ids = " and ".join(sorted(look.constant_ids)) if "user" in missing else ""
+        same = f" (all rows have the same id in {ids})" if ids else ""
+        raise InputError(f"no column is called like the {named}{same}: name it, with {options}.")
 
 
 def recognised(run: Run) -> dict[str, str]:
@@ -167,7 +168,7 @@ def _counted(run: Run) -> list[Offer]:
     facts = shared_steps.read_facts(run)
     plan, table = shared_steps.proposed_runs(run, facts, epsilon)
     if not table.proposals:
-        raise InputError(f"nothing was spent: {grid_text.absence(table)}")
+        raise InputError(f"nothing was spent: {table.sentence} {grid_text.USUAL_CAUSE}")
     proposed = [offer for _, offer in distinct(table.proposals)]
     # One reading serves all grids, and the days.
     daily = Cells(0, "1d", str(run.cells.timezone or "UTC"))
@@ -273,7 +274,13 @@ def saved(run: Run, file: Path) -> Run:
             "names another data set."
         )
     text = questions.WORDS["map"]["file"].format(file=file) + run_file_text(run, {}, file.parent)
-    atomic_files.write(file, text.encode())
+    try:
+        atomic_files.write(file, text.encode())
+    except OSError as error:
+        raise InputError(
+            f"the run file {file} cannot be written ({atomic_files.reason(error)}); start in a "
+            "folder where you may write. Nothing was spent."
+        ) from None
     return load(str(file))
 
 

@@ -15,6 +15,7 @@ from hexveil.model.declared_grid import ColumnFacts, DeclaredColumns, DeclaredFa
 from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.report.manifest_view import noun, unit_of_statistic
 from hexveil.report.promise_wording import promise
+from hexveil.report.templates import unit_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -243,7 +244,7 @@ def price_rows(plan: Plan, facts: AnyFacts) -> list[Row]:
         occupancy, words = counted.occupancy, grid_words(counted.cells.grid)
         text = (
             f"{occupancy.n_cells:,}{noun}: {words}; {occupancy.n_records:,} records of "
-            f"{occupancy.n_users:,} {counted.privacy_unit}s."
+            f"{occupancy.n_users:,} {unit_name(counted.privacy_unit)}s."
         )
         cells.append((label, text))
     priced = _noise_rows(plan, facts) if plan.epsilon else [_constant_row(plan, facts)]
@@ -270,14 +271,14 @@ def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # 
 
 def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
     """Return the price of a plan with noise, its parts, and the cost under naive accounting."""
-    unit = facts.privacy_unit
+    unit, whose = facts.privacy_unit, unit_name(facts.privacy_unit)
     if isinstance(facts, ColumnFacts):
-        whose, scope, losses = f"{facts.n_units:,} {unit}", "value columns", plan.column_epsilons()
+        whose, scope, losses = f"{facts.n_units:,} {whose}", "value columns", plan.column_epsilons()
     else:
         divided = plan.single.component_epsilons()
         bins = " and bins of every cell" if divided and plan.estimator == "bins" else ""
         losses = {_COMPONENTS[n] + bins * (n == "shape"): loss for n, loss in divided.items()}
-        whose, scope = unit, "statistics"
+        scope = "statistics"
     half = f" Half of the {whose}s lose at most {price(float(np.median(plan.losses())))}."
     if not losses:
         return [_price_row(plan, unit, "", half), _naive_row(plan.single)]

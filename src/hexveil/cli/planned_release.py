@@ -28,12 +28,14 @@ from hexveil.planning import saved_plans
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.grids import OTHER_GRIDS, on_declared_grids
 from hexveil.planning.plan import Plan
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.publishing import signing
 from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.folder import FolderOptions
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import fingerprint, request_of
-from hexveil.publishing.memory.history import MOST_CELLS, History, expected_errors
+from hexveil.publishing.memory.history import MOST_CELLS, History
+from hexveil.publishing.memory.planned_days import expected_errors
 from hexveil.publishing.memory.presence_history import forecast_declared
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
 from hexveil.publishing.pipeline import release as publish_numbers
@@ -227,7 +229,8 @@ def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str 
     if component.statistics != ("mean",) or component.request.clipping_range != "auto":
         return warning
     days = max(DAYS_AHEAD, earlier + 1)
-    errors = expected_errors(facts, plan.epsilon, days, delta=plan.delta).errors
+    asked = PlanArguments(epsilon=plan.epsilon, delta=plan.delta or None)
+    errors = expected_errors(facts, asked, days).errors
     usable = next(
         (day for day, error in enumerate(errors) if error < component.baseline_error), None
     )

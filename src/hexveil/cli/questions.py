@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_bounds, to_positive_fraction
+from hexveil.base.rational import to_bounds, to_fraction, to_positive_fraction
 from hexveil.cli import formatting, receipts
 from hexveil.config import Run, arguments
 from hexveil.config.fields import FIELDS, read_value
@@ -33,16 +33,21 @@ if TYPE_CHECKING:
     from hexveil.records.sources.schema_preview import SourceSchema
 
 LIKELY_BOUNDS = {
-    "speed": "0,100 km/h",
-    "velocity": "0,100 km/h",
-    "pm": "0,500 µg/m³",
-    "temperature": "-40,60 °C",
-    "humidity": "0,100 %",
-    "noise": "30,120 dB",
-    "delay": "-600,3600 s",
-    "aqi": "0,500",
+    "speed": ("0,100 km/h", "0,60 mph", "0,30 m/s"),
+    "velocity": ("0,100 km/h", "0,60 mph", "0,30 m/s"),
+    "pm": ("0,500 µg/m³",),
+    "temperature": ("-40,60 °C", "-40,140 °F"),
+    "humidity": ("0,100 %",),
+    "noise": ("30,120 dB",),
+    "delay": ("-600,3600 s", "-10,60 min"),
+    "aqi": ("0,500",),
 }
-"""What devices usually report, by a word of the column's name."""
+"""What devices usually report, by a word of the column's name; first in the usual unit."""
+SPELLINGS = {
+    "kmh": "km/h", "kph": "km/h", "kmstd": "km/h", "mph": "mph", "ms": "m/s", "mps": "m/s",
+    "kn": "kn", "knots": "kn", "c": "°C", "f": "°F", "s": "s", "min": "min", "minutes": "min",
+}  # fmt: skip
+"""Units by their letters, as names of columns end in them."""
 RANGE = re.compile(r"\s*([-+\d.]+)\s*(?:,|;|to)\s*([-+\d.]+)\s*(.*?)\s*")
 FACTORS = ("0.5", "1", "2", "3")
 """Values of epsilon that are shown with their factors."""
@@ -124,13 +129,25 @@ QUESTIONS = (
 )
 
 
-def period(days: tuple[str, str]) -> Question:
-    """Return the question for which days a map is, of a fleet that reported on some."""
-    return _question(
+def open_period(run: Run, days: tuple[str, str] | None) -> list[Question]:
+    """Return the question for which days a map is, unless its slots or the run name them.
+
+    `days` are the first and the last on which enough vehicles reported, None where none are known.
+    """
+    if days is None or states_days(run):
+        return []
+    question = _question(
         ("catalogue", "temporal"),
         lambda _: ", ".join(days),
         lambda answer: _check_days([] if answer == "none" else answer.split(",")),
     )
+    return [question]
+
+
+def states_days(run: Run) -> bool:
+    """Return whether page and dossier name the days of the records: by slots, or as stated."""
+    has_dates = run.cells.timeslot not in (None, "none") and run.cells.slot != "pooled"
+    return has_dates or bool(run.select.dates or run.catalogue.temporal)
 
 
 def open_questions(stated: Run, drafted: Run, look: SourceSchema) -> list[Question]:
@@ -171,7 +188,19 @@ def answered(run: Run, question: Question, answer: str) -> Run:
     if question.key == ("values", "bounds"):
         answer, unit = range_of(answer)
         run = run.with_fields("values", value_unit=unit) if unit else run
-    return run.with_fields(section, **{name: read_value(FIELDS[question.key], answer)})
+    run = run.with_fields(section, **{name: read_value(FIELDS[question.key], answer)})
+    refuse_small_budget(run)
+    return run
+
+
+def refuse_small_budget(run: Run) -> None:
+    """Refuse a budget that the map itself exceeds."""
+    epsilon, budget = run.plan.epsilon, run.ledger.budget
+    if epsilon and budget and to_fraction(budget, "budget") < to_fraction(epsilon, "epsilon"):
+        raise InputError(
+            f"the budget {budget} is below the privacy cost of this map, epsilon {epsilon}: take a "
+            "larger budget or a smaller epsilon."
+        )
 
 
 def range_of(answer: str) -> tuple[str, str]:
@@ -208,8 +237,13 @@ def _refuse_below(answer: str, minimum: int) -> None:
 
 def _likely_bounds(column: str, unit: str) -> str | None:
     """Return the usual range of a column of this name, None for none or in another unit."""
-    bounds = next((LIKELY_BOUNDS[w] for w in words(column) if w in LIKELY_BOUNDS), None)
-    return bounds if bounds is not None and (not unit or bounds.endswith(f" {unit}")) else None
+    spoken = words(column)
+    ranges = next((LIKELY_BOUNDS[word] for word in spoken if word in LIKELY_BOUNDS), ())
+    # The unit that is stated, or that the name ends in.
+    spellings = ("".join(words(unit)), "".join(spoken[-2:]), spoken[-1] if spoken else "")
+    known = next((SPELLINGS[letters] for letters in spellings if letters in SPELLINGS), "")
+    wanted = known or unit
+    return next((text for text in ranges if not wanted or text.endswith(f" {wanted}")), None)
 
 
 def _local_zone() -> str | None:

@@ -27,7 +27,7 @@ _WIDTH = 98
 _HEAD = f"""\
 # A run file for hexveil, drafted from the names and types of columns; no measured value was read.
 # Fill in the lines that say "{FILL_IN}", and remove the # before the fields that you need. Then:
-#   hexveil inspect run.toml     shows users, cells, and the grids that this fleet supports
+#   hexveil inspect run.toml     shows vehicles, cells, and the grids that this fleet supports
 #   hexveil plan run.toml        shows privacy cost and expected error, before anything is spent
 #   hexveil release run.toml     books the privacy cost, draws the noise, writes the folder
 # More fields: hexveil help fields

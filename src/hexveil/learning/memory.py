@@ -23,10 +23,16 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.published_day import SWEEPS, PublishedDay, Update, cell_names, tilted, update
+from hexveil.learning.published_day import (
+    FACTORS,
+    LASTING_PRIOR,
+    SWEEPS,
+    PublishedDay,
+    Update,
+    cell_names,
+    update,
+)
 
-LASTING_PRIOR = 0.55
-"""Standard deviation of β."""
 MULTIPLES: Floats = np.array([0.25, 1.0, 4.0, 16.0])
 LOG_MULTIPLE_SD = 0.7
 """Values of λ, and the deviation of its logarithm."""
@@ -178,6 +184,7 @@ class Memory:
         self.user = usual_deviation(days)
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
+        self.log_factors = np.zeros((len(days), FACTORS.size))
 
     # ---- the state ----
 
@@ -320,13 +327,14 @@ class Memory:
                         states.append(new)
                     states.pop()
                 self._learn_multiples(expected, by, day)
+                self.log_factors[number] = day.published.log_factors(step.mean, step.variance)
             states = [*states, new][-WINDOW - 1 :]
         return self._forecast(states[-2], by, step)
 
-    def _forecast(self, before: _State, by: Deviations, step: Update) -> Forecast:
+    def _forecast(self, state: _State, by: Deviations, step: Update) -> Forecast:
         """Return the forecast of the last day, from the state before it."""
         number, day = len(self.days) - 1, self.days[-1]
-        morning = self.advance(before, by, number)
+        morning = self.advance(state, by, number)
         _, _, with_state = self.predict(morning, by, day)
         rows, effect = self.n_cells + 1 + self.n_slots + day.cells, day.published.lasting
         variance = effect**2 * np.diag(morning.covariance)[rows]
@@ -345,11 +353,9 @@ class Memory:
         """Return each cell's log likelihood of shifted levels, against that of none."""
         mean, variance = expected
         shifts = self.span * np.concatenate([[0.0], SHIFTS, -SHIFTS])
-        published = day.published
         ratios = np.zeros((self.n_cells, shifts.size))
         for k, shift in enumerate(shifts):
-            mass, _, _ = tilted(mean + shift, variance, published.edges, published.density)
-            ratios[day.cells, k] = mass
+            ratios[day.cells, k] = day.published.log_masses(mean + shift, variance)
         return ratios - ratios[:, :1]
 
     def _notice(self, ratios: list[Floats], number: int) -> list[LevelShift]:
@@ -384,7 +390,5 @@ class Memory:
         unit = by.within**2 + by.user**2 * day.published.share_squares
         base = np.maximum(variance - unit * self.multiples[day.cells], 1e-6)
         for k, multiple in enumerate(MULTIPLES):
-            mass, _, _ = tilted(
-                mean, base + unit * multiple, day.published.edges, day.published.density
-            )
+            mass = day.published.log_masses(mean, base + unit * multiple)
             self._log_multiples[day.cells, k] += mass

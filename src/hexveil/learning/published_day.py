@@ -1,9 +1,10 @@
 """Likelihoods of the averages of a published day, in bins.
 
 The likelihood of a cell's average T is that of `smoothing.clipped_posterior`: noise, what the
-clipping range cuts off, weights that are not shares of records. Part of what it allows for is the
-same every day, since ranges and users resemble those of the day before: `lasting` is its standard
-deviation. Numbers are rounded to 32 bits, as they are published: who reads them computes the same.
+clipping range cuts off, weights that are not shares of records. A part of the misfit is the same
+every day, since ranges and users resemble those of the day before: `lasting` is its standard
+deviation, and the likelihood has the other part. Numbers are rounded to 32 bits, as they are
+published: who reads them computes the same.
 
 Joint normal posterior of many numbers, each with such a likelihood of its own in bins: expectation
 propagation (Minka, 2001). Each likelihood stands for a normal factor whose moments together with
@@ -12,7 +13,7 @@ all others' agree with those of the likelihood itself.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.smoothing.clipped_posterior import last_look, mixed_likelihood, model_look
+from hexveil.smoothing.clipped_posterior import last_look, log_likelihood, model_look
 from hexveil.smoothing.user_mean_law import (
     CellDesign,
     ClippedLook,
@@ -32,6 +33,10 @@ from hexveil.smoothing.user_mean_law import (
 Where = tuple[int, np.typing.NDArray[np.str_], Ints]
 """Ordinal of a day; place and slot of each cell."""
 BINS = 64
+LASTING_PRIOR = 0.55
+"""Part of `lasting` that is the same on all days; the rest of its square is drawn every day."""
+FACTORS: Floats = np.sqrt(2.0) ** np.arange(-1, 4)
+"""Factors of deviations of forecasts; numbers agree too well where all of them hide the same."""
 LEAST = 1e-30
 """Least likelihood of a bin, against the largest one of its cell: no number is impossible."""
 
@@ -77,6 +82,14 @@ class PublishedDay(ReadOnlyArrays):
         """Whether the day is a Saturday or a Sunday."""
         return self.day % 7 in (6, 0)
 
+    def log_factors(self, mean: Floats, variance: Floats) -> Floats:
+        """Return the log likelihood of all cells under each factor of their forecasts."""
+        return np.array([self.log_masses(mean, k**2 * variance).sum() for k in FACTORS])
+
+    def log_masses(self, mean: Floats, variance: Floats) -> Floats:
+        """Return the log likelihood of each cell under a normal forecast."""
+        return tilted(mean, variance, self.edges, self.density)[0]
+
 
 def cell_names(place: np.typing.NDArray[np.str_], slot: Ints) -> np.typing.NDArray[np.str_]:
     """Return a name of each cell, by place and slot."""
@@ -104,9 +117,9 @@ def summarize_day(
     """
     law = UserMeanLaw.of(design, spread, bounds)
     modes = law.edge_modes(BINS)
-    _, likelihood = mixed_likelihood(law, design, looks, modes)
+    _, likelihood = _likelihood(law, design, looks, modes)
     modes = refine(modes, likelihood / np.sum(likelihood, axis=1, keepdims=True))
-    edges, likelihood = mixed_likelihood(law, design, looks, modes)
+    edges, likelihood = _likelihood(law, design, looks, modes)
     edges, density = _rounded(edges), _rounded(np.maximum(likelihood, LEAST))
     recurring = _recurring(design, law, last_look(looks), bounds, edges, density)
     return PublishedDay(
@@ -140,6 +153,17 @@ def blank_day(
     return PublishedDay(*when, bounds, user, share_squares, edges, flat, nothing)
 
 
+def _likelihood(
+    law: UserMeanLaw, design: CellDesign, looks: Sequence[ClippedLook], modes: Floats
+) -> tuple[Floats, Floats]:
+    """Return the edges of bins as means, and the likelihood of a day's looks in each bin."""
+    moments = law.clipped(modes, *law.bounds)
+    edges, daily = moments.mean.copy(), 1.0 - LASTING_PRIOR**2
+    edges[:, 0], edges[:, -1] = law.bounds
+    logs = sum(log_likelihood(law, design, look, modes, moments, daily) for look in looks)
+    return edges, np.exp(logs - np.max(logs, axis=1, keepdims=True))
+
+
 def _recurring(
     design: CellDesign,
     law: UserMeanLaw,
@@ -152,12 +176,10 @@ def _recurring(
     mass = likelihood * np.diff(edges, axis=1)
     middles = (edges[:, 1:] + edges[:, :-1]) / 2.0
     means = np.sum(mass * middles, axis=1, keepdims=True) / np.sum(mass, axis=1, keepdims=True)
-    # Without squares of weights nothing is left of the sampling of users.
-    unsampled = replace(design, weight_squares=np.zeros_like(design.weight_squares))
     mode = law.modes(means)
     moments = law.clipped(mode, *bounds)
-    model = model_look(law, unsampled, mode, (look.lower, look.upper), moments)
-    return np.asarray(np.sqrt(model.misfit_squares[:, 0]))
+    model = model_look(law, design, mode, (look.lower, look.upper), moments)
+    return np.asarray(np.sqrt(model.lasting_squares[:, 0]))
 
 
 def _rounded(numbers: Floats) -> Floats:

@@ -4,10 +4,12 @@ A forecast of each cell, from earlier days and from the day's other cells, times
 the cell's own number, gives the posterior of what the cell would show without noise. Of that the
 lasting error L is taken off, of which a part s goes with what is shown (`Forecast`):
 
-    estimate = median - E L,    end = estimate ± hypot((1 - s) (quantile - median), 1.96 sd L, own).
+    estimate = median - E L,
+    end = estimate ± √((1 - s)² (quantile - median)² + 1.96² (sd² L + r²)).
 
-Where noise is small the evidence of few days makes cells differ too little from day to day: `own`
-is room for a part of the deviation that the users of a day have by sampling.
+Which users a day has moves its average, but hardly a number whose range clips most of them: r is
+room for a part of the deviation that they have by sampling, which no number shows. The deviation of
+the forecast is multiplied by a factor under which the numbers of all days are likely.
 
 Deviations of the model are fitted on some days of a series (`FITTING`), and taken from the newest
 earlier day on others.
@@ -20,7 +22,7 @@ deviation is that of the joint law.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +30,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory
-from hexveil.learning.published_day import PublishedDay, bin_masses, update
+from hexveil.learning.published_day import FACTORS, PublishedDay, bin_masses, update
 from hexveil.smoothing.user_mean_law import invert_rows
 
 MOST_DAYS = 60
@@ -36,8 +38,10 @@ MOST_DAYS = 60
 FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53, 61))
 """Numbers of days at which deviations are fitted; 61 is every day from then on."""
 DAYS_OF_A_FIT = 7
-OWN_SHARE = 0.6
-"""Part of a day's sampling deviation of users that intervals have room for in any case."""
+OWN_SHARE = 0.7
+"""Part of a day's sampling deviation of users that intervals have room for."""
+LOG_FACTOR_SD = 0.5
+"""Deviation of the logarithm of the factor of forecasts, before any day."""
 NORMAL_95 = 1.96
 LEVELS: Floats = np.array([[0.025, 0.5, 0.975]])
 
@@ -89,7 +93,9 @@ def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> 
     by = stated
     if by is None or len(memory.days) in FITTING:
         by = fit(memory, by)
-    return Remembered(memory.run(by), by, tuple(memory.changes))
+    forecast = memory.run(by)
+    forecast = replace(forecast, deviation=factor(memory.log_factors) * forecast.deviation)
+    return Remembered(forecast, by, tuple(memory.changes))
 
 
 @single_blas_thread()
@@ -120,13 +126,22 @@ def fit(memory: Memory, by: Deviations | None) -> Deviations:
     return memory.fitted(by, numbers, 2 if n_days < 5 else 1)
 
 
-def estimate_day(day: PublishedDay, forecast: Forecast) -> DayEstimates:
+def factor(log_factors: Floats) -> float:
+    """Return the root of the expected square of the factor of forecasts, by all days."""
+    logs = log_factors.sum(axis=0) - 0.5 * (np.log(FACTORS) / LOG_FACTOR_SD) ** 2
+    weight = np.exp(logs - logs.max())
+    return float(np.sqrt(weight @ FACTORS**2 / weight.sum()))
+
+
+def estimate_day(
+    day: PublishedDay, forecast: Forecast, own_share: float = OWN_SHARE
+) -> DayEstimates:
     """Return the estimates of a day, by its own numbers and a forecast of them."""
     masses = bin_masses(forecast.mean, forecast.deviation**2, day.edges, day.density)
     ends = invert_rows(day.edges, masses, np.repeat(LEVELS, len(masses), axis=0))
     low, middle, high = ends.T
-    own = OWN_SHARE * day.user_deviation * np.sqrt(day.share_squares)
-    lasting = NORMAL_95 * np.hypot(forecast.lasting_deviation, own)
+    sampling = own_share * day.user_deviation * np.sqrt(day.share_squares)
+    lasting = NORMAL_95 * np.hypot(forecast.lasting_deviation, sampling)
     slope = forecast.lasting_slope
     hidden = forecast.lasting_mean + slope * (middle - forecast.mean)
     estimate = np.clip(middle - hidden, *day.bounds)

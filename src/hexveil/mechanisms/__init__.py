@@ -13,36 +13,19 @@ from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange
-from hexveil.mechanisms.single_cell import CellMechanism
-from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging, OptArrayAveraging
-from hexveil.mechanisms.single_cell.auto import Auto
+from hexveil.mechanisms.single_cell import CellMechanism as CellMechanism
+from hexveil.mechanisms.single_cell.array_averaging import ArrayAveraging as ArrayAveraging
+from hexveil.mechanisms.single_cell.array_averaging import OptArrayAveraging as OptArrayAveraging
+from hexveil.mechanisms.single_cell.auto import Auto as Auto
+from hexveil.mechanisms.single_cell.clipped_user_sums import Baseline as Baseline
+from hexveil.mechanisms.single_cell.clipped_user_sums import OptimalClipping as OptimalClipping
 from hexveil.mechanisms.single_cell.clipped_user_sums import (
-    Baseline,
-    OptimalClipping,
-    ThresholdMechanism,
+    ThresholdMechanism as ThresholdMechanism,
 )
-from hexveil.mechanisms.single_cell.private_ranges import (
-    AKMV,
-    FixedQuantile,
-    Levy,
-    OptimizedQuantile,
-)
-
-__all__ = [
-    "AKMV",
-    "REGISTRY",
-    "ArrayAveraging",
-    "Auto",
-    "Baseline",
-    "CellMechanism",
-    "FixedQuantile",
-    "Levy",
-    "OptArrayAveraging",
-    "OptimalClipping",
-    "OptimizedQuantile",
-    "ThresholdMechanism",
-    "parse",
-]
+from hexveil.mechanisms.single_cell.private_ranges import AKMV as AKMV
+from hexveil.mechanisms.single_cell.private_ranges import FixedQuantile as FixedQuantile
+from hexveil.mechanisms.single_cell.private_ranges import Levy as Levy
+from hexveil.mechanisms.single_cell.private_ranges import OptimizedQuantile as OptimizedQuantile
 
 MAX_LENGTH = 1000
 """Letters of a mechanism; a longer text is not one."""
@@ -58,6 +41,9 @@ REGISTRY: dict[str, type[CellMechanism]] = {
     )
 }
 """Every mechanism of one cell."""
+
+__all__ = list(REGISTRY)
+__all__ += ["REGISTRY", "CellMechanism", "ThresholdMechanism", "parse"]
 
 PRIORS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (Normal, Uniform, UnknownRange, PerUser)

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from hexveil import report
 from hexveil.base import atomic_files
 from hexveil.base.arrays import Floats
 from hexveil.base.arrow_tables import write_csv
@@ -35,6 +34,7 @@ from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.publishing.part_kinds import split_by_column
 from hexveil.publishing.readme import render_readme
+from hexveil.report.geography.context import read_context
 from hexveil.report.manifest_view import numbers_of
 from hexveil.report.templates import LANGUAGES
 
@@ -137,7 +137,7 @@ def write(
     # Key and context are read first: a mistake in either must not leave a folder behind.
     options = options or FolderOptions()
     signer = None if options.sign is None else signing.read_signing_key(options.sign)
-    context = None if options.context is None else report.read_context(options.context)
+    context = None if options.context is None else read_context(options.context)
     manifest = with_statements(manifest, options.catalogue, options.stated())
     # What the holder declares can name the period, and hide the geography.
     placed = with_places(table, statements_of_whole(manifest), geography=options.geography)
@@ -219,8 +219,10 @@ def derive_texts(
     """Return the files that follow from table and manifest: written, and again to check them.
 
     README.txt and the descriptions for portals, by name; and what makes the page, given `context`
-    and `geography` (see `report.render`). `names` are those of the release's files.
+    and `geography` (see `report.page.render`). `names` are those of the release's files.
     """
+    from hexveil.report.page import render  # noqa: PLC0415  drawing is slow to import
+
     stated, whole = statements(manifest), statements_of_whole(manifest)
     descriptions = metadata_files.render_metadata(table, whole, names)
     columns = None
@@ -230,9 +232,7 @@ def derive_texts(
     description = json.loads(descriptions[metadata_files.SCHEMA_ORG])
     files = sorted({*names, *descriptions} - {PAGE, receipt.NAME, signing.NAME})
     readme = render_readme(table, whole, stated, names).encode()
-    page = partial(
-        report.render, table, whole, description=description, files=files, columns=columns
-    )
+    page = partial(render, table, whole, description=description, files=files, columns=columns)
     return {"README.txt": readme} | descriptions, page
 
 

@@ -66,11 +66,17 @@ SMALLEST_NOISE = 2.0**-24
 
 @dataclass(frozen=True, eq=False)
 class LookModel:
-    """Of each mode of each cell: expected look, misfit, and slope in T, between 0 and 1."""
+    """Of each mode of each cell: expected look, misfits, and slope in T, between 0 and 1."""
 
     expected: Floats
-    misfit_squares: Floats
+    sampling_squares: Floats
+    lasting_squares: Floats
     slope: Floats
+
+    @property
+    def misfit_squares(self) -> Floats:
+        """Variance of the misfit."""
+        return self.sampling_squares + self.lasting_squares
 
 
 def model_look(
@@ -90,13 +96,12 @@ def model_look(
     slope = np.minimum(own.inside / np.maximum(whole.inside, SMALLEST_INSIDE), 1.0)
     sampling = np.maximum(own.variance - slope**2 * whole.variance, 0.0)
     weights = design.difference_squares + (WEIGHT_DRIFT * design.difference) ** 2
-    misfit = (
-        sampling * design.weight_squares[:, None]
-        + law.deviation**2 * weights[:, None]
+    lasting = (
+        law.deviation**2 * weights[:, None]
         + (LOG_SPREAD_SD * (own.log_slope - slope * whole.log_slope)) ** 2
         + _tails(law, mode, own.mean, low, high)
     )
-    return LookModel(own.mean, misfit, slope)
+    return LookModel(own.mean, sampling * design.weight_squares[:, None], lasting, slope)
 
 
 def _tails(law: "UserMeanLaw", mode: Floats, expected: Floats, low: Floats, high: Floats) -> Floats:
@@ -151,6 +156,7 @@ def log_likelihood(
     look: ClippedLook,
     edges: Floats,
     whole: "ClippedMoments",
+    lasting: float = 1.0,
 ) -> Floats:
     """Return the log likelihood of a look in each bin of the grid, shape (n_cells, n_bins).
 
@@ -163,10 +169,12 @@ def log_likelihood(
         Edges of bins of M.
     whole : ClippedMoments
         Of the bounds of the values, at these edges.
+    lasting : float
+        Part of the variance of the lasting misfit that is this look's alone.
     """
     span = law.bounds[1] - law.bounds[0]
     modelled = model_look(law, design, edges, (look.lower, look.upper), whole)
-    m, v = modelled.expected, modelled.misfit_squares
+    m, v = modelled.expected, modelled.sampling_squares + lasting * modelled.lasting_squares
     misfit = (v[:, 1:] + v[:, :-1]) / 2.0
     if isinstance(look, RatioLook):
         return _log_ratio_density(look, m, misfit)

@@ -179,6 +179,11 @@ def test_the_folder_of_a_comparison(mapped, tmp_path):
     assert statement["after"]["request"] == "0" * 64
     assert statement["verdicts"]["higher"] == len(made)
     assert pq.read_table(folder / "cells.parquet")["change"].equals(made.table["change"])
+    same = hv.compare_releases(before, moved(before)).write(tmp_path / "same")
+    # A legend has colours where a hexagon has one.
+    plain = [f'id="colour-bar"{word}></div>' for word in ("", " hidden")]
+    texts = [(one / "comparison.html").read_text() for one in (folder, same)]
+    assert all(word in text for word, text in zip(plain, texts, strict=True))
     page, data = page_of(folder / "comparison.html")
     assert "style=" not in page.split("<script>")[0]
     assert 'href="cells.csv" download' in page

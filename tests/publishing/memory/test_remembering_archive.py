@@ -26,7 +26,9 @@ from publishing.memory.archives import (
     enter_copy,
     folders,
     forge,
+    manifest_of,
     raise_forecast,
+    rewrite,
 )
 
 pytestmark = pytest.mark.slow
@@ -76,6 +78,8 @@ def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
     releases = [earlier(folder) for folder in places]
     memory = component(places[-1])["memory"]
     assert memory["releases"] == [one.identity for one in releases[:-1]]
+    said = ["<b>Earlier maps</b>" in (place / "report.html").read_text() for place in places]
+    assert said == [False, True, True]
     table = pq.read_table(places[-1] / "cells.parquet")
     given = remember([one.published for one in releases], releases[1].deviations)
     assert given.forecast.mean == pytest.approx(releases[-1].forecast.mean, rel=1e-6)
@@ -214,30 +218,6 @@ def test_days_are_rolled_up(published, capsys):
         hv.roll_up([places[0], places[0]])
 
 
-def test_errors_of_days_to_come_are_predicted(published, capsys):
-    """Expected errors fall by day; the least epsilon for one reaches it, half of it does not."""
-    day = ["--set", f"select.dates={DAYS[0]},{DAYS[0]}"]
-
-    def expected(*options):
-        assert main(["plan", "run.toml", "--json", *options, *day]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    made = expected("--days", "14")["errors"]
-    assert len(made) == 14
-    assert made[0] > made[4] > made[-1] > 0
-    wanted = 1.1 * made[-1]
-    least = expected("--day-error", f"{wanted}", "--days", "14")
-    assert least["errors"][-1] <= wanted
-    assert least["epsilon"] < 3
-    half = f"{least['epsilon'] / 2}"
-    assert expected("--epsilon", half, "--days", "14")["errors"][-1] > wanted
-    assert main(["plan", "run.toml", "--day-error", "0.01", "--days", "3", *day]) == 2
-    assert "no epsilon" in " ".join(capsys.readouterr().err.split())
-    assert main(["plan", "run.toml", "--days", "3", *day]) == 0
-    assert "Day 3" in capsys.readouterr().out
-    assert main(["plan", "run.toml", "--days", "0", *day]) == 2
-
-
 def narrow_forecast(rows):
     """Say that earlier days are surer than they are."""
     rows["deviation"] /= 2.0
@@ -260,3 +240,12 @@ def test_forged_memories_are_found(published, change):
     forge(folder, change)
     with pytest.raises(InputError, match=rf"{FILE}|is not that of the forecast"):
         hv.verify(folder)
+
+
+def test_a_draft_that_states_no_room_of_intervals_had_another(published):
+    """The manifest states the part of users' sampling that intervals have room for."""
+    manifest = manifest_of(folders(published)[2])
+    assert manifest["components"][0]["memory"].pop("own_share") == 0.7
+    rewrite(folders(published)[2] / "manifest.json", json.dumps(manifest).encode())
+    with pytest.raises(InputError, match="mean_low is not that of the forecast"):
+        hv.verify(folders(published)[2])

@@ -1,6 +1,7 @@
 """The committed gallery of the papers' figures: whole, small, and what this code draws."""
 
 import json
+from functools import cache
 
 import pytest
 
@@ -8,6 +9,7 @@ from examples import LONG
 from hexveil_research.papers import claim_tally, study_folders
 from hexveil_research.papers.comp import runs
 from hexveil_research.papers.gallery import gallery_words, paper_gallery
+from hexveil_research.papers.iot import choices, extremes, gains, lengths, scaling, surrogate
 from hexveil_research.papers.study import Claim, Outcome, Setting, Study
 from source_trees import DOCS
 
@@ -73,9 +75,20 @@ def test_the_verdicts_are_those_of_the_errata(name):
     assert right - places == ({"Section VI, eq. (4)"} if name == "rw:claims" else set())
 
 
+@pytest.fixture(scope="module")
+def shared_checks():
+    """Make each check of a claim once: RW's claims are mostly those of IOT in other words."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (choices, extremes, gains, lengths, scaling, surrogate):
+            checks = [name for name in vars(module) if name.endswith(("_claim", "_claims"))]
+            for name in checks:
+                patch.setattr(module, name, cache(getattr(module, name)))
+        yield
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REMADE)
-def test_what_is_committed_is_what_is_drawn(tmp_path, monkeypatch, name):
+def test_what_is_committed_is_what_is_drawn(tmp_path, monkeypatch, shared_checks, name):
     """Each study made anew has the data, the claims and the verdicts of the gallery."""
     if name == "comp:claims" and not LONG:  # so few draws decide every claim
         monkeypatch.setattr(runs, "DRAWS", 4)

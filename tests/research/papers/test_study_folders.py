@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import hexveil as hv
@@ -72,25 +71,10 @@ def test_studies_are_chosen_by_name_or_paper(names, found):
     assert [one.name for one in select_studies(STUDIES, names)] == found
 
 
-# ---- Counts of files, and the figures' data of own records ----
+# ---- Counts of files ----
 
 
 ROWS = "cell,user,n\nb,x,4\na,x,9\nb,z,7\na,y,2\nb,w,1\n"
-
-
-def records():
-    """Return records of four users in two cells, read."""
-    table = pa.table(
-        {
-            "bus": ["p", "p", "q", "r", "p", "s", "s"],
-            "speed": [10.0, 20.0, 30.0, 40.0, 50.0, 0.0, 65.0],
-            "line": ["17", "17", "17", "17", "18", "18", "18"],
-        }
-    )
-    return hv.read(
-        table, user="bus", value="speed", bounds=(0, 65), cells=hv.Labels("line"),
-        repeats="keep", select=hv.Select(min_users=1),
-    )  # fmt: skip
 
 
 def test_columns_of_cells_and_users_are_several_cells(tmp_path):
@@ -110,17 +94,3 @@ def test_damaged_counts_are_refused_without_quoting(tmp_path, row):
     with pytest.raises(hv.InputError, match=r"m\.csv") as error:
         study_data.of_counts(file)
     assert "q" not in str(error.value).replace(str(file), "")
-
-
-@pytest.mark.slow
-def test_records_have_their_means():
-    """Counts and means of the cell of most users, and of the one that is named."""
-    data = study_data.of_records(records(), "buses")
-    assert data.private
-    assert data.counts.tolist() == [2, 1, 1]
-    assert data.user_means == pytest.approx([15, 30, 40], abs=1e-3)
-    named = study_data.of_records(records(), "buses", "18")
-    assert named.user_means == pytest.approx([50, 32.5], abs=1e-3)
-    assert "15" not in repr(data)
-    with pytest.raises(hv.InputError, match="no cell"):
-        study_data.of_records(records(), "buses", "19")

@@ -3,17 +3,18 @@
 Numbers that follow from folders cost nothing: neither records nor a ledger are needed.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import click
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import FOLDER_CHECK, WRITING, parts_of_work
-from hexveil.cli import formatting
+from hexveil.cli import declarations, formatting
+from hexveil.cli.formatting import Row
 from hexveil.publishing.derived.derived_cells import EVERYTHING
 from hexveil.publishing.derived.derived_numbers import DerivedTable
 from hexveil.publishing.derived.release_comparison import ReleaseComparison, compare_releases
@@ -29,14 +30,6 @@ from hexveil.publishing.verification.archive_checks import (
 )
 from hexveil.publishing.verification.verify import FolderVerdict, check_folder
 from hexveil.records.progress import show_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from hexveil.cli import declarations
-    from hexveil.cli.formatting import Row
-
 
 CHECKED = "manifest, checksums, columns, cells, bounds and grid; all files hold the same values."
 HOLDER = "The holder can check the chain hash in receipt.json."

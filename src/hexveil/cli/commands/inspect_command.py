@@ -1,18 +1,13 @@
 """`hexveil inspect`: public metadata of records, and the grids that a fleet supports."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hexveil.base.errors import InputError
-from hexveil.cli import formatting, grid_text, shared_steps
+from hexveil.cli import declarations, formatting, grid_text, shared_steps
 from hexveil.config import Run, arguments
-
-if TYPE_CHECKING:
-    from hexveil.cli import declarations
-    from hexveil.model.public_metadata import PublicMetadata
+from hexveil.model.public_metadata import PublicMetadata
 
 COMPARED_AT = "1"
 """Epsilon at which grids are compared if the run states none."""

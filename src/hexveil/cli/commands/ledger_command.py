@@ -1,16 +1,17 @@
 """`hexveil ledger`: manage the privacy ledger."""
 
-from __future__ import annotations
-
 import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import LEDGER_CHECK
-from hexveil.cli import receipts
+from hexveil.cli import declarations, receipts
 from hexveil.cli.formatting import (
+    Row,
     at_least,
     budget_words,
     factor,
@@ -18,28 +19,18 @@ from hexveil.cli.formatting import (
     spend_json,
 )
 from hexveil.cli.formatting import show as print_result
-from hexveil.config import arguments, load
+from hexveil.cli.options import Declaration
+from hexveil.config import Run, arguments, load
 from hexveil.ledger import Ledger, inspection
+from hexveil.ledger.accounts import Account, Spend
 from hexveil.ledger.databases import MEMORY, Engine, connect_existing, describe_address
-from hexveil.ledger.inspection import UNFINISHED
+from hexveil.ledger.events import Event
+from hexveil.ledger.inspection import UNFINISHED, AccountStatus, Overview
 from hexveil.ledger.promises import booked_epsilon
 from hexveil.ledger.verification import verify as verified
 from hexveil.publishing import signing
 from hexveil.publishing.booking import PRIVATE
 from hexveil.records.progress import show_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from fractions import Fraction
-
-    from hexveil.cli import declarations
-    from hexveil.cli.formatting import Row
-    from hexveil.cli.options import Declaration
-    from hexveil.config import Run
-    from hexveil.ledger.accounts import Account, Spend
-    from hexveil.ledger.events import Event
-    from hexveil.ledger.inspection import AccountStatus, Overview
-
 
 KEEP = (
     "Ids are hashed under this key. Keep it, separate from backups of the ledger: anyone with both "

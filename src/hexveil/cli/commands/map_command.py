@@ -22,8 +22,9 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     _check_run(run, options)
     look = guided.look_at_columns(run, trust=options.trust_header)
     completed = guided.drafted(run, look)
-    guided.check_columns(completed)
+    guided.check_columns(completed, look)
     unanswered = questions.open_questions(run, completed, look)
+    questions.refuse_small_budget(completed)
     _check_answers(unanswered, options)
     if not options.yes:
         columns = guided.recognised(completed).items()
@@ -103,15 +104,9 @@ def _on_proposed_grid(run: Run, *, is_asked: bool) -> Run:
         choice = click.prompt("Which map", default=choice, type=numbers, err=True)
     offer = offers[choice - 1]
     run = offer.applied_to(run)
-    if is_asked and offer.days and not _states_days(run):
-        run = _ask(run, questions.period(offer.days))
+    for question in questions.open_period(run, offer.days) if is_asked else ():
+        run = _ask(run, question)
     return run
-
-
-def _states_days(run: Run) -> bool:
-    """Return whether page and dossier name the days of the records: by slots, or as stated."""
-    has_dates = run.cells.timeslot not in (None, "none") and run.cells.slot != "pooled"
-    return has_dates or bool(run.select.dates or run.catalogue.temporal)
 
 
 def _next_rows(run: Run, file: Path) -> list[Row]:
@@ -119,6 +114,6 @@ def _next_rows(run: Run, file: Path) -> list[Row]:
     words = {name: text.format(file=file) for name, text in questions.WORDS["map"].items()}
     return [
         ("Run file", words["again"]),
-        ("Period", None if _states_days(run) else words["period"]),
+        ("Period", None if questions.states_days(run) else words["period"]),
         ("Every day", words["daily"] if run.columns.time else None),
     ]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError
-from hexveil.base.rational import to_positive_fraction
 from hexveil.base.work_share import PLANNING, SEARCH
 from hexveil.cli import formatting, shared_steps
 from hexveil.cli.formatting import at_least, number_text, price
 from hexveil.cli.plan_text import map_rows, price_rows
 from hexveil.config import Run, arguments
-from hexveil.model.public_metadata import PublicMetadata
+from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.planning.feasibility.recommendation import describe_repeats
+from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.records.progress import show_progress
+from hexveil.report.manifest_view import noun, unit_of_statistic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hexveil.cli.formatting import Row
     from hexveil.planning.comparison import ComparisonRow
     from hexveil.planning.plan import Plan
-    from hexveil.publishing.memory.history import ExpectedErrors
+    from hexveil.publishing.memory.planned_days import ExpectedErrors
 
 _MOST_DAYS = 366
 _SHOWN_DAYS = (1, 2, 3, 7, 14, 21, 30, 60, 90, 180, 366)
@@ -133,39 +133,40 @@ def _figure(row: ComparisonRow, name: str) -> str:
 def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool) -> None:
     """Print the expected errors of an archive that remembers, by day, on paper."""
     # For --days alone:
-    from hexveil.publishing.memory.history import (  # noqa: PLC0415
-        expected_errors,
-        least_daily_epsilon,
-    )
+    from hexveil.cli.planned_release import declare_run  # noqa: PLC0415
+    from hexveil.publishing.memory import planned_days  # noqa: PLC0415
 
     if days is None or not 1 <= days <= _MOST_DAYS:
         raise InputError(f"--days must be a number of days from 1 to {_MOST_DAYS}, got {days}.")
     if error is None and run.plan.epsilon is None:
         raise InputError("--days needs a daily epsilon (--epsilon), or an error (--day-error).")
-    facts = shared_steps.read_facts(run)
-    delta = to_delta(arguments.plan_arguments(run).get("delta"))
-    if not isinstance(facts, PublicMetadata):
-        raise InputError("--days is about averages of one value column; name one.")
+    asked = PlanArguments(**arguments.plan_arguments(run))
+    is_private = arguments.is_presence_private(run)
+    # What is not remembered is refused before records are read.
+    planned_days.planned_term(asked, is_presence_private=is_private)
+    if is_private and run.select.dates is None:
+        run = run.with_fields("select", dates=("2024-01-01", "2024-01-01"))  # any day
+    facts: Any = declare_run(run) if is_private else shared_steps.read_facts(run)
     with show_progress(PLANNING, SEARCH):
-        if error is None:
-            epsilon = to_positive_fraction(run.plan.epsilon, "epsilon")
-            expected = expected_errors(facts, epsilon, days, delta=delta)
-        else:
-            expected = least_daily_epsilon(facts, error, days, delta=delta)
+        expected = planned_days.expected_errors(facts, asked, days, error)
+    (statistic,) = asked.statistics or ("mean",)
     formatting.show(
-        lambda: _day_rows(expected, facts),
+        lambda: _day_rows(expected, facts, statistic),
         lambda: {"epsilon": float(expected.epsilon), "errors": list(expected.errors)},
         as_json=as_json,
     )
 
 
-def _day_rows(expected: ExpectedErrors, facts: PublicMetadata) -> list[Row]:
-    days, unit = len(expected.errors), facts.value_unit and f" {facts.value_unit}"
+def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]:  # noqa: ANN401  of either model
+    days, unit = len(expected.errors), unit_of_statistic(statistic, facts.value_unit)
     shown = [*(day for day in _SHOWN_DAYS if day < days), days]
-    errors = ((f"Day {day}", f"error {expected.errors[day - 1]:.2g}{unit}") for day in shown)
+    errors = [f"error {error:.2g} {unit}".rstrip() for error in expected.errors]
+    cells = f"{expected.n_cells:,.0f} cells"
+    if isinstance(facts, DeclaredFacts):
+        cells = f"the traffic in some {cells} that are expected to be open"
     text = (
-        f"a daily epsilon of {formatting.price(float(expected.epsilon))} per "
-        f"{facts.privacy_unit}; errors are averages over {facts.occupancy.n_cells:,} cells, by the "
-        "usual differences between places, hours and days, if all days are like these records."
+        f"{noun(statistic)}, at a daily epsilon of {price(float(expected.epsilon))} per "
+        f"{facts.privacy_unit}; errors are averages over {cells}, by the usual differences "
+        "between places, hours and days, if all days are alike."
     )
-    return [("Expected", text), *errors]
+    return [("Expected", text), *((f"Day {day}", errors[day - 1]) for day in shown)]

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import json
 import re
+import zoneinfo
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hexveil.base.errors import BudgetError, HexveilError, InputError, StorageError
 from hexveil.base.work_share import WRITING
-from hexveil.cli import endings, formatting, receipts, shared_steps
+from hexveil.cli import declarations, endings, formatting, receipts, shared_steps
 from hexveil.cli.commands.release_command import check_inputs
 from hexveil.cli.formatting import budget_words
 from hexveil.cli.plan_text import map_rows
@@ -33,14 +34,8 @@ from hexveil.ledger import Ledger
 from hexveil.model.cells import zone
 from hexveil.publishing.archive.archive import Archive, open_archive
 from hexveil.publishing.archive.archive_listing import CurrentRelease, LedgerPosition
+from hexveil.publishing.published_numbers import Release
 from hexveil.records.progress import show_progress
-
-if TYPE_CHECKING:
-    import zoneinfo
-
-    from hexveil.cli import declarations
-    from hexveil.publishing.published_numbers import Release
-
 
 EXPECTED = ("Expected error", "On paper")
 """Rows of a plan that a dry run shows."""

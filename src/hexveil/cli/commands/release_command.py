@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hexveil.base.errors import InputError
-from hexveil.cli import formatting, receipts, shared_steps
-from hexveil.cli.formatting import new_account_row, spend_json
+from hexveil.cli import declarations, formatting, receipts, shared_steps
+from hexveil.cli.formatting import Row, new_account_row, spend_json
 from hexveil.cli.planned_release import PlannedRelease, folder_extras, plan_release, write
 from hexveil.config import Run, arguments
 from hexveil.ledger import Ledger
 from hexveil.ledger.databases import MEMORY
 from hexveil.planning.request import refuse
 from hexveil.publishing.folder import check_writable
-from hexveil.report import read_context
-
-if TYPE_CHECKING:
-    from hexveil.cli import declarations
-    from hexveil.cli.formatting import Row
-    from hexveil.publishing.published_numbers import Release
+from hexveil.publishing.published_numbers import Release
+from hexveil.report.geography.context import read_context
 
 BOOKED = (
     "the one booked for this request before; it costs nothing more. To plan again and pay again, "

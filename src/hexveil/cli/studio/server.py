@@ -6,8 +6,6 @@ a form must come from a page of the address. Nothing is logged: paths hold the t
 nothing from elsewhere and run no script but one file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import threading
@@ -17,17 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.cli import formatting
+from hexveil.cli import declarations, formatting
 from hexveil.cli.endings import UNEXPECTED
 from hexveil.cli.studio.window import STEPS, Window
 from hexveil.report.templates import render_template
-
-if TYPE_CHECKING:
-    from hexveil.cli import declarations
 
 ADDRESS = "127.0.0.1"
 SIZE = 65_536

@@ -29,6 +29,7 @@ from hexveil.config import Run, arguments, load
 from hexveil.config.column_guessing import nameable_columns
 from hexveil.config.run_file import Key
 from hexveil.publishing.dossier import dossier
+from hexveil.records.sources.schema_preview import SourceSchema
 from hexveil.report.promise_wording import Protect, promise
 
 Form = dict[str, str]
@@ -143,7 +144,7 @@ class Window:
         columns_stated = stated.columns.explicit_fields()
         return {
             "recognised": guided.recognised(drafted),
-            "missing": _missing(drafted),
+            "missing": _missing(drafted, self._chosen("look")),
             "columns": columns,
             "roles": [(role, text, columns_stated.get(role, "")) for role, text in ROLES.items()],
             "questions": [self._field(question) for question in self._questions()],
@@ -191,7 +192,7 @@ class Window:
         run, refused = self._chosen("drafted"), []
         self._typed = form
         self._choose(drafted=run)
-        guided.check_columns(run)
+        guided.check_columns(run, self._chosen("look"))
         for question in self._questions():
             answer = form.get(".".join(question.key), "")
             if question.key == ("values", "bounds"):
@@ -235,6 +236,7 @@ class Window:
                 for offer in offers
             ],
             "legend": legend,
+            "questions": [self._field(question) for question in self._period(*offers)],
             "protects_presence": arguments.is_presence_private(run),
         }
 
@@ -243,7 +245,17 @@ class Window:
         offer = next((one for k, one in offers.items() if str(k) == form.get("map")), None)
         if offer is None:
             raise InputError("choose one of the maps.")
-        return self._plan(offer.applied_to(self._chosen("run")), offer.words)
+        run, self._typed = offer.applied_to(self._chosen("run")), self._typed | form
+        # Asked once for all maps: slots of the chosen one may name the days themselves.
+        for question in self._period(offer):
+            run = questions.answered(run, question, form.get(".".join(question.key), ""))
+        return self._plan(run, offer.words)
+
+    def _period(self, *offers: guided.Offer) -> list[questions.Question]:
+        """Return the question for which days a map is, if one of these does not name them."""
+        run = self._chosen("run")
+        asked = (questions.open_period(offer.applied_to(run), offer.days) for offer in offers)
+        return next(filter(None, asked), [])
 
     def _plan(self, run: Run, words: str) -> str:
         self._choose(words=words)
@@ -297,6 +309,7 @@ class Window:
         written = write(run, published, folder)
         rows, names = end_rows(used, published, written, book), [path.name for path in written]
         done = {"rows": texts_of(rows), "folder": folder, "file": file, "names": names}
+        done["stated"] = questions.states_days(run)
         self._choose(published=done)
         del self._choices["planned"]  # with its sums
         return "done"
@@ -312,6 +325,7 @@ class Window:
             "names": published["names"],
             "daily": daily,
             "dated": self._chosen("run").select.dates is not None,
+            "stated": published["stated"],
             "cron": f"30 6 * * *  cd {folder} && {daily}".replace("%", "\\%"),
             "account": statement(self._chosen("run")),
         }
@@ -328,10 +342,10 @@ class Window:
         return "text/html", (published["folder"] / path[0]).read_bytes()
 
 
-def _missing(drafted: Run) -> str:
+def _missing(drafted: Run, look: SourceSchema) -> str:
     """Return which columns were not recognised, in words; nothing if all were."""
     try:
-        guided.check_columns(drafted)
+        guided.check_columns(drafted, look)
     except InputError as error:
         return str(error).partition(":")[0]
     return ""

@@ -89,7 +89,9 @@ def recommendation_text(
     maps = [offer for offer in offers if offer.is_map]
     if not maps:
         return "no grid tried leaves a map of three cells, or of three hexagons."
-    sentence = f"no grid has an error below the baseline at epsilon {epsilon:g}"
+    sentence = (
+        f"no grid is expected to say more than one number for the whole map at epsilon {epsilon:g}"
+    )
     needing = [one for one in maps if one.epsilon_needed is not None]
     if not needing:
         return f"{sentence}, nor at ten times that."

@@ -224,7 +224,7 @@ def predict_map(request: PresenceRequest, baseline_error: Number | None = None) 
         declared = float(to_positive_fraction(declared, "baseline_error"))
     baseline = BASELINE_SHARE * span if declared is None else declared
     plan = request.shape_allocation() if request.terms else request.mean_allocation()
-    is_open, n_units = _opening_probability(plan, weight), units_per_cell(request, share)
+    is_open, n_units = opening_probability(plan, weight), units_per_cell(request, share)
     traffic = is_open * share
     over_open = traffic / max(float(traffic.sum()), np.finfo(float).tiny)
     rank = None
@@ -236,7 +236,7 @@ def predict_map(request: PresenceRequest, baseline_error: Number | None = None) 
     else:
         kind, noise = MEAN, plan.law.sum_absolute * plan.law.scale / PARTS
         by_noise = np.minimum(noise / weight, NO_BETTER)
-        by_weights = np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(np.maximum(n_units, 1.0)))
+        by_weights = bias_by_weights(n_units)
         least = float((over_open * by_noise).sum())
         usual = float((over_open * np.hypot(by_noise, by_weights)).sum())
         votes = plan.range_law.number_deviation / PARTS / request.fleet.units
@@ -300,7 +300,12 @@ def units_per_cell(request: PresenceRequest, share: Floats) -> Floats:
     return np.minimum(visits * share, fleet.units)
 
 
-def _opening_probability(plan: PresenceAllocation | ShapeAllocation, weight: Floats) -> Floats:
+def bias_by_weights(n_units: Floats) -> Floats:
+    """Return how far averages are off by weights unlike records and by clipping, in spreads."""
+    return np.hypot(BIAS, MEAN_ABS_NORMAL / np.sqrt(np.maximum(n_units, 1.0)))
+
+
+def opening_probability(plan: PresenceAllocation | ShapeAllocation, weight: Floats) -> Floats:
     """Return the probability that cells of these weights, in units, are published as open."""
     threshold, tests = plan.tests
     if threshold is None:

@@ -18,7 +18,7 @@ from hexveil.model.cells import zone
 from hexveil.publishing.archive.folder_names import folder_name
 from hexveil.records.sources.record_format import NOT_DECLARED
 from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
-from hexveil.report.origin import clock_name, days_of, stated_days
+from hexveil.report.origin import clock_name, days_of, describe_origin, stated_days
 from hexveil.report.templates import render_sentence
 
 Box = tuple[float, float, float, float]
@@ -203,6 +203,8 @@ def describe_release(
         "value_unit": common_unit(statistics, dataset["value_unit"]),
         "dataset": dataset["name"],
         "grid": grid,
+        "width": f"{hexagons.across(grid['resolution']):.2g}" if "resolution" in grid else "",
+        "days": describe_origin(table, manifest)["brief_period"],
         "cells": table.num_rows,
         "promise": guarantee["promise"],
         "subtitle": manifest.get("subtitle", ""),

@@ -30,6 +30,7 @@ from hexveil.publishing.derived.derived_numbers import (
 from hexveil.publishing.memory.stored_day import EarlierRelease, read_earlier, to_bytes
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
+from hexveil.report.origin import period
 from hexveil.report.templates import render_sentence
 
 KindOfDay: TypeAlias = Literal["all", "weekend", "weekday"]
@@ -161,7 +162,7 @@ def _statement(
         "ledger": None,
         "receipt_sha256": None,
         "epsilon_spent": decimal_text(max(entry.epsilon for _, entry in dated)),
-        "period": f"{days[0].day} to {days[-1].day}, {len(days)} days",
+        "period": f"{period((days[0].day, days[-1].day), '', brief=True)}, {len(days)} days",
     }
     statement = roll_up_statement(source, "mean", "model")
     statement |= {"source": identity, "grid": grid, "releases": identities, "by": by}

@@ -27,9 +27,9 @@ from hexveil.publishing.manifest import installed_version
 from hexveil.publishing.markup import document
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load
-from hexveil.report import read_context
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.derived_page import render_derived, template_values
+from hexveil.report.geography.context import read_context
 from hexveil.report.manifest_view import ManifestView, numbers_of
 from hexveil.report.origin import describe_origin
 

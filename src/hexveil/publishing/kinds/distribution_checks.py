@@ -119,7 +119,8 @@ def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterato
         return
     rows = stored_day.from_bytes(content, table.num_rows)
     day = stored_day.unpack(rows, stored_day.places_of(table), memory, (0.0, 1.0))
-    scores = released.scores_of(estimate_day(day, stored_day.forecast_of(rows)))
+    own_share = stored_day.own_share_of(memory)
+    scores = released.scores_of(estimate_day(day, stored_day.forecast_of(rows), own_share))
     if "shape" in memory:
         means = released.means_of(table) if "mean_raw" in table.column_names else None
         shape, lattice = read_shape(memory["shape"]), lattice_of(manifest)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.learning.memory import Deviations, Forecast, usual_deviation
 from hexveil.learning.published_day import BINS, PublishedDay
-from hexveil.learning.remembering import Remembered, estimate_day
+from hexveil.learning.remembering import OWN_SHARE, Remembered, estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE
@@ -190,6 +190,7 @@ def statement_of(
         "key": key,
         "day": date.fromordinal(day.day).isoformat(),
         "user_deviation": day.user_deviation,
+        "own_share": OWN_SHARE,
         "deviations": None if remembered is None else asdict(remembered.deviations),
         "changes": 0 if remembered is None else len(remembered.changes),
         "releases": [release.identity() for release in earlier],
@@ -248,6 +249,7 @@ def parse_note(content: Any) -> list[dict[str, str]]:  # noqa: ANN401  JSON
 
 # ---- checks of a folder ----
 
+DRAFT_OWN_SHARE = 0.6
 TOLERANCE = 1e-6
 """Relative: the last digits differ between processors."""
 UNKNOWN = (
@@ -289,6 +291,11 @@ def check_memory(
         yield from _check_estimates(rows, table, stated)
 
 
+def own_share_of(memory: Mapping[str, Any]) -> float:
+    """Return the part of users' sampling that intervals have room for; drafts state none."""
+    return float(memory.get("own_share", DRAFT_OWN_SHARE))
+
+
 def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
     """Yield if the estimates are not those of forecasts and likelihoods."""
     lower, upper = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
@@ -302,7 +309,7 @@ def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> I
     if stated["kind"] == "distributions":  # see publishing/kinds/distribution_checks.py
         return
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
-    remembered = estimate_day(day, forecast)
+    remembered = estimate_day(day, forecast, own_share_of(stated["memory"]))
     today, low, high = (numbers_of(table, name) for name in TODAY)
     used = is_narrower((remembered.low, remembered.high), (low, high)) | is_private
     for name, alone in (("estimate", today), ("low", low), ("high", high)):

@@ -150,6 +150,11 @@ def _refuse_doubtful(
     fields = first_line(path, among, record_format).fields
     if not is_confirmed(fields, known_columns) and not has_header(path, record_format):
         label = safe_path(path, among)
+        if len(fields) == 1:
+            raise InputError(
+                f"source: the first line of {label} has a single column, so this is no table of "
+                "records; export them as CSV with a line of column names, or name another file."
+            )
         raise InputError(
             f"source: the first line of {label} may be a record, so none of it is shown "
             f"({len(fields)} columns were found); add a header, or if the line is one, say so "
@@ -227,7 +232,13 @@ def _decimal_mark(
     first = f"SELECT unnest([{', '.join(texts)}]) AS x FROM ({records}) LIMIT {_LOOKED_AT}"
     marks = ", ".join(f"bool_or(regexp_full_match(trim(x), {literal(mark)}))" for mark in _MARKS)
     comma, point = session.rows(f"SELECT {marks} FROM ({first})")[0] if texts else (0, 0)
-    return "," if comma and not point else "."
+    if comma and point:
+        raise InputError(
+            f"source: some of the first places in {' and '.join(refs)} have a decimal comma, and "
+            "some a decimal point; one mark holds for all numbers. Export the records again, or "
+            "replace the commas in these columns by points (and declare the mark of the values)."
+        )
+    return "," if comma else "."
 
 
 def _fitting(session: Session, times: str, patterns: Sequence[str]) -> tuple[str, ...]:

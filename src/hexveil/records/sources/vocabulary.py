@@ -6,71 +6,26 @@ and "speed_of_kr7731" are not.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 
-PHRASES: Mapping[str, tuple[str, ...]] = {
-    "lat": ("latitude", "lat"),
-    "lon": ("longitude", "lon", "lng", "long"),
-    "location": (
-        "location coordinates", "coordinates", "location", "position", "geo point", "geometry",
-        "geom", "point",
-    ),
-    "time": (
-        "observation date time", "observed at", "observation time", "timestamp", "date time",
-        "event time", "recorded at", "time", "ts", "time hour", "date observed", "date",
-    ),
-    "user": (
-        "license plate", "licence plate", "number plate", "plate", "registration", "vehicle id",
-        "bus id", "vehicle number", "vehicle no", "vehicle", "bus", "tram", "tail num",
-        "tail number", "fleet number", "user id", "user", "device id", "device", "imei",
-        "sensor id", "uid", "icao 24", "mmsi", "icao", "vehicle label",
-        "vehicle plate identifier", "fleet vehicle id",
-        "ref vehicle", "ref device", "taxi id", "taxi", "cab id", "cab", "car id", "car",
-        "truck id", "truck no", "truck", "bike id", "bike", "train id", "train", "traj id",
-        "track id", "station id", "id",
-    ),
-    "value": (
-        "speed", "velocity", "speed kmh", "ground speed", "speed over ground", "sog", "pm 25",
-        "pm 10", "no 2", "o 3", "so 2", "co 2", "aqi", "temperature", "humidity", "noise",
-        "concentration", "value", "reading", "measurement",
-        "delay",
-    ),
-    "labels": (
-        "ward", "zone", "district", "area", "route id", "route", "line", "stop id", "stop",
-        "station", "hour",
-    ),
-}  # fmt: skip
+_NAMES = tomllib.loads((files(__package__) / "column_names.toml").read_text(encoding="utf-8"))
+PHRASES: Mapping[str, Sequence[str]] = _NAMES["phrases"]
 """Words that columns of a role are called by, the likelier first."""
+_LETTERS = str.maketrans({"ł": "l", "Ł": "L", "ß": "ss"})
+_ENGLISH = {
+    unicodedata.normalize("NFKD", word): english
+    for english, foreign in _NAMES["translations"].items()
+    for word in foreign.split()
+}
 
 _SPOKEN = {word for phrases in PHRASES.values() for name in phrases for word in name.split()}
-_KNOWN = {word for word in _SPOKEN if not word.isdigit()} | {
-    *("last", "first", "current", "start", "end", "arrival", "departure", "actual", "trip", "gps"),
-    *("data", "properties", "attributes", "observation", "timestamp", "kmh", "kph", "mph", "avg"),
-    *("mean", "type", "name", "wgs", "object"),
-}
-_ENVELOPES = {
-    *("results", "result", "data", "records", "features", "items", "vehicles", "entities"),
-    *(
-        "entity",
-        "observations",
-        "measurements",
-        "readings",
-        "rows",
-        "list",
-        "response",
-        "payload",
-        "content",
-    ),
-    *("body", "positions", "points", "buses", "feed", "values", "message", "objects", "d"),
-}
-"""Keys under which documents hold lists of records."""
-_QUALITIES = {
-    *("type", "class", "category", "kind", "model", "make", "brand", "length", "width", "height"),
-    *("weight", "capacity", "colour", "color", "status", "state", "mode", "count", "speed", "year"),
-}
-"""Last words of names that say something of a vehicle, and not which one it is."""
-_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_PLAIN = re.compile(r"[A-Za-z0-9 _./:-]+")
+_KNOWN = {word for word in _SPOKEN if not word.isdigit()}.union(_NAMES["known"])
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[\u0900-\u0965\u0970-\u097f]+|\d+")
+"""Letters of our alphabet and of Devanagari; digits."""
+_PLAIN = re.compile(r"(?:[A-Za-z0-9 _./:-]|[\u0900-\u0965\u0970-\u097f])+")
 _NUMBERED = re.compile(
     r"^no 2\b|\b(?:icao 24|pm (?:1|10|25|2 5)|(?:so|co) 2|o 3|wgs 84"
     r"|(?:coordinates|location|position|point|geometry|geom) [01])\b"
@@ -79,14 +34,21 @@ _NUMBERED = re.compile(
 
 
 def words(name: str) -> list[str]:
-    """Return the words of a name, in small letters.
+    """Return the words of a name, in small letters and, if they are known ones, in English.
 
     Examples
     --------
-    >>> words("observationDateTime"), words("PM2.5")
-    (['observation', 'date', 'time'], ['pm', '2', '5'])
+    >>> words("observationDateTime"), words("PM2.5"), words("Prędkość")
+    (['observation', 'date', 'time'], ['pm', '2', '5'], ['speed'])
     """
-    return [word.lower() for word in _WORD.findall(name)]
+    spelled = [word.lower() for word in _WORD.findall(_plain(name))]
+    return [part for word in spelled for part in _ENGLISH.get(word, word).split()]
+
+
+def _plain(name: str) -> str:
+    """Return a name without accents."""
+    parts = unicodedata.normalize("NFKD", name).translate(_LETTERS)
+    return "".join(part for part in parts if not "\u0300" <= part <= "\u036f")
 
 
 def is_known_name(name: str) -> bool:
@@ -99,7 +61,7 @@ def is_known_name(name: str) -> bool:
     """
     name_words = words(name)
     # Other letters are not split into words, and so could hide an id between known ones.
-    if not name_words or not _PLAIN.fullmatch(name):
+    if not name_words or not _PLAIN.fullmatch(_plain(name)):
         return False
     return _KNOWN.issuperset(_NUMBERED.sub("", " ".join(name_words)).split())
 
@@ -112,7 +74,7 @@ def is_quality(name: str) -> bool:
     >>> is_quality("vehicle_type"), is_quality("vehicle_id")
     (True, False)
     """
-    return words(name)[-1:] != [] and words(name)[-1] in _QUALITIES
+    return words(name)[-1:] != [] and words(name)[-1] in _NAMES["qualities"]
 
 
 def is_time_name(name: str) -> bool:
@@ -149,7 +111,7 @@ def is_envelope(path: str) -> bool:
     >>> [is_envelope(path) for path in ("results", "data.vehicles", "data.kr7731")]
     [True, True, False]
     """
-    return all(key.lower() in _ENVELOPES for key in path.split("."))
+    return all(key.lower() in _NAMES["envelopes"] for key in path.split("."))
 
 
 def is_id_name(name: str) -> bool:

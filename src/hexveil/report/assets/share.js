@@ -53,7 +53,8 @@ function drawPicture() {
   }, from);
   write(head, MARGIN);
   context.drawImage(canvas, 0, top, width, height);
-  const colours = data.palette[mode()][comparing || data.value.signed ? "difference" : "good"];
+  const plain = byId("colour-bar").hidden;
+  const colours = plain ? [] : data.palette[mode()][comparing || data.value.signed ? "difference" : "good"];
   const bar = Math.min(360, width - 2 * MARGIN);
   colours.forEach((colour, at) => {
     context.fillStyle = colour;
@@ -61,7 +62,7 @@ function drawPicture() {
   });
   context.fillStyle = style.color;
   context.font = `12px ${FONT}`;
-  const ends = comparing ? [[0, byId("difference-low").textContent], [0.5, "0"], [1, byId("difference-high").textContent]]
+  const ends = plain ? [] : comparing ? [[0, byId("difference-low").textContent], [0.5, "0"], [1, byId("difference-high").textContent]]
     : [...document.querySelectorAll(".marks span")].map((mark) => [parseFloat(getComputedStyle(mark).left) / mark.parentElement.clientWidth, mark.textContent]);
   for (const [at, text] of ends) {
     context.textAlign = at < 0.02 ? "left" : at > 0.98 ? "right" : "center";

@@ -2,7 +2,9 @@
 const PAGE = 20;
 const tableState = { sort: null, down: false, page: 0, order: [] };
 const heads = [
-  ...(data.hexagon ? [{ key: "cell", name: label("place"), text: (row) => wordsOf(data.hexagon[row]) }, { key: "id", name: label("hexagon"), text: nameOf, spare: true }] : []),
+  ...(data.hexagon ? [{ key: "cell", name: label("place"), text: (row) => wordsOf(data.hexagon[row]) }] : []),
+  // Places without a name are called by their hexagon already.
+  ...(data.hexagon && data.map.words.some(Boolean) ? [{ key: "id", name: label("hexagon"), text: nameOf, spare: true }] : []),
   ...(data.slot ? [{ key: "slot", name: label("timeslot"), text: (row) => data.slots[data.slot[row]], by: slotOf, kind: "slot" }] : []),
   ...Object.keys(column).filter((key) => key.startsWith("label:")).map((key) => ({ key, name: key.slice(6), text: (row) => column[key][row], wide: true })),
   { key: "value", name: valueHeading(), by: (row) => column.value[row], text: (row) => published(column.value[row]) },

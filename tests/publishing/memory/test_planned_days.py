@@ -1,0 +1,97 @@
+"""Expected errors of days to come: of every kind of statistic that archives remember."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hexveil.cli import main
+
+USERS, ROUTES = 60, ("4", "15", "22")
+COLUMNS = "--user bus --value speed --set values.bounds=0,60 --json"
+COUNTED = f"records.parquet {COLUMNS} --set cells.labels=route"
+FLEET = (
+    f"none.parquet {COLUMNS} --lat y --lon x --time t --set privacy.protect=presence "
+    "--set privacy.fleet=5000 --set cells.area=72.7,21.0,73.0,21.4 --resolution 5 --timeslot 6h "
+    "--timezone Asia/Kolkata"
+)
+STATISTIC = f"{COUNTED} --set plan.statistics="
+RANKS = "--set plan.estimator=ranks"
+KINDS = {
+    "mean": COUNTED,
+    "p50": f"{STATISTIC}p50 {RANKS}",
+    "share": f"{STATISTIC}share<22",
+    "presence": FLEET,
+}
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch, capsys):
+    """Return what `hexveil plan` prints of a day: every bus on every route, or a declared fleet."""
+    monkeypatch.chdir(tmp_path)
+    buses, routes = np.repeat(np.arange(USERS), len(ROUTES)), np.tile(ROUTES, USERS)
+    table = pa.table({"bus": buses, "route": routes, "speed": 20.0 + buses % 7})
+    pq.write_table(table, "records.parquet")
+
+    def ask(options):
+        code = main(["plan", *options.split()])
+        said = capsys.readouterr()
+        if "--json" not in options:
+            return " ".join(said.out.split())
+        return json.loads(said.err)["error"]["message"] if code else json.loads(said.out)
+
+    return ask
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_fall_by_day_and_with_epsilon(planned, kind):
+    """No day is worse than the day before; the least epsilon for an error reaches it, half not."""
+    days = f"{KINDS[kind]} --days 8"
+    made = planned(f"{days} --epsilon 1")["errors"]
+    assert len(made) == 8
+    assert (np.diff(made[:5]) < 0).all()
+    wanted = 1.05 * made[-1]
+    least = planned(f"{days} --day-error {wanted}")
+    assert least["errors"][-1] <= wanted
+    assert planned(f"{days} --epsilon {least['epsilon'] / 2}")["errors"][-1] > wanted
+
+
+def test_a_share_by_ranks_is_off_as_a_day_alone_predicts(planned):
+    """A share moves by 1.5 of a mean rank, and an indicator by itself."""
+    days = f"{KINDS['share']} --days 4 --epsilon 1"
+    own, ranks = planned(days)["errors"], planned(f"{days} {RANKS}")["errors"]
+    assert ranks == pytest.approx([1.5 * error for error in own])
+
+
+def test_at_a_large_epsilon_weights_of_declared_units_are_what_is_left(planned):
+    """Then private presence is off by what a day alone is, less what days learn of it."""
+    days = f"{FLEET} --epsilon 100"
+    last = planned(f"{days} --days 9")["errors"][-1]
+    dates = "--set select.dates=2024-01-01,2024-01-01"
+    alone = planned(f"{days} {dates}")["prediction"]["mean_error"]
+    assert 0.7 * alone < last < alone
+
+
+def test_people_read_what_errors_are_averages_over(planned):
+    """A row for some of the days, and for the last."""
+    said = planned(f"{FLEET} --days 5 --epsilon 1".replace("--json", ""))
+    assert re.search("the traffic in some [0-9]+ cells that are expected to be open.* Day 5", said)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (f"{STATISTIC}mean,p50 --epsilon 1", '("mean", a quantile or a share)'),
+        (f"{FLEET} --set plan.statistics=p50 --epsilon 1", '("mean")'),
+        (f"{STATISTIC}p50 --set plan.estimator=bins --epsilon 1", "measured by bins"),
+        (f"{COUNTED} --day-error 0.000001", "no epsilon is expected"),
+        (f"{COUNTED} --epsilon 1 --days 0", "from 1 to 366, got 0"),
+        (f"{FLEET} --resolution 8 --epsilon 1", "more than 600 cells"),
+    ],
+)
+def test_what_is_not_remembered_is_refused(planned, options, message):
+    """The message says what can be planned, before records are read where that is known."""
+    assert message in planned(f"--days 4 {options}")

@@ -118,8 +118,8 @@ def _paper_rows(plan: Any, about: str) -> list[Row]:  # noqa: ANN401  of declare
         ]
     if counts is not None:
         text = (
-            f"{about}the number of {plan.facts.privacy_unit}s in a cell is expected to be off by "
-            f"{counts.count_error:.3g}, where typically {counts.typical_count:.3g} are"
+            f"{about}the number of {unit_name(plan.facts.privacy_unit)}s in a cell is expected to "
+            f"be off by {counts.count_error:.3g}, where typically {counts.typical_count:.3g} are"
         )
         if of_map is not None:
             loss = "the square of mu" if plan.delta else "epsilon"
@@ -204,7 +204,7 @@ def _mechanism(plan: MomentComponent) -> str | None:
     cell_price = price(float(plan.cell_epsilon or 0))
     loss = f", each cell by itself at epsilon {cell_price}" if plan.occupancy.n_cells > 1 else ""
     return (
-        f"{plan.mechanism}{loss}.{selected} The expected error is a prediction, for users whose "
+        f"{plan.mechanism}{loss}.{selected} The expected error is a prediction, for vehicles whose "
         "values are uniform over an unknown range within the bounds, not a bound."
     )
 
@@ -326,11 +326,11 @@ def _declared_rows(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[Ro
     rows: list[Row] = [("Cells", cells)]
     for name, fleet in fleets.items():
         text = (
-            f"{name}{name and ': '}{fleet.units:,} {unit}s declared, typically "
+            f"{name}{name and ': '}{fleet.units:,} {unit_name(unit)}s declared, typically "
             f"{fleet.records_per_unit:,} records and {fleet.cells_per_unit:,} cells each."
         )
         rows.append(("Fleet", text))
-    rows.append(_price_row(plan, unit, f"{together}, for any {unit}", "", "presence"))
+    rows.append(_price_row(plan, unit, f"{together}, for any {unit_name(unit)}", "", "presence"))
     return rows if plan.is_single else [*rows, _part_row(plan, plan.column_epsilons())]
 
 

@@ -75,6 +75,35 @@ class Account:
         """The budget in 10^-12 of ε, or of squares of μ: rounded down, at most the largest loss."""
         return budget_parts(self.budget, self.delta)
 
+    def refuse_other_unit(self, unit: str, id_space: str, missing_values: str) -> None:
+        """Refuse a release of another unit, id space or list of codes than the pinned ones.
+
+        Raises
+        ------
+        InputError
+            With what to do.
+        """
+        releases = f"the ledger's releases of {self.name!r}"
+        if self.unit and self.unit != unit:
+            raise InputError(
+                f"{releases} protect a {self.unit}, this one a {unit}; losses of different units "
+                "do not add up: use another account."
+            )
+        if self.id_space and id_space and self.id_space != id_space:
+            raise InputError(
+                f"{releases} count ids of {self.id_space!r}, this one ids of {id_space!r}, under "
+                "which whoever spent the budget would look unspent; read the ids of "
+                f"{self.id_space!r}, or, if both are ids of the same, say so by id_space = "
+                f"{self.id_space!r} (in [read], or --set read.id_space); else use another account."
+            )
+        if self.missing_values and missing_values and self.missing_values != missing_values:
+            raise InputError(
+                f"{releases} drop the missing-value codes {self.missing_values}, this one "
+                f"{missing_values}: counts of dropped records tell exactly how many have such a "
+                "value, so that an account takes one list. Select these drop_values (in [select], "
+                "or --set select.drop_values), or use another account."
+            )
+
     def body(self, kind: events.Kind) -> dict[str, str]:
         """Return the terms that an event of a kind holds."""
         terms = {name: getattr(self, name) for name in TERMS[kind]}

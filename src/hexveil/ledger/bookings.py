@@ -197,26 +197,7 @@ def pin_unit(
     InputError
         If another unit, id space or list of codes is pinned.
     """
-    releases = f"the ledger's releases of {account.name!r}"
-    if account.unit and account.unit != unit:
-        raise InputError(
-            f"{releases} protect a {account.unit}, this one a {unit}; losses of different units do "
-            "not add up: use another account."
-        )
-    if account.id_space and id_space and account.id_space != id_space:
-        raise InputError(
-            f"{releases} count ids of {account.id_space!r}, this one ids of {id_space!r}, under "
-            "which whoever spent the budget would look unspent; read the ids of "
-            f"{account.id_space!r}, or, if both are ids of the same, say so by id_space = "
-            f"{account.id_space!r} (in [read], or --set read.id_space); else use another account."
-        )
-    if account.missing_values and missing_values and account.missing_values != missing_values:
-        raise InputError(
-            f"{releases} drop the missing-value codes {account.missing_values}, this one "
-            f"{missing_values}: counts of dropped records tell exactly how many have such a value, "
-            "so that an account takes one list. Select these drop_values (in [select], or --set "
-            "select.drop_values), or use another account."
-        )
+    account.refuse_other_unit(unit, id_space, missing_values)
     pinned = replace(
         account,
         unit=unit,

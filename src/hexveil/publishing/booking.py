@@ -134,11 +134,23 @@ def any_unit_charge(
     return Charge(request_name(facts), booked | {"delta": promise.delta}, metered, promise.delta)
 
 
+def refuse_other_unit(public: Any, ledger: Ledger) -> None:  # noqa: ANN401  counted facts
+    """Refuse a release that books nothing in an account of another unit, id space or codes.
+
+    Its public counts are published as well: where presence is private, that would break it.
+    """
+    ledger.account.refuse_other_unit(*_pinned(unit_of(public), public).values())
+
+
 def _reserved(losses: Losses, unit: str, public: Any) -> dict[str, Any]:  # noqa: ANN401  facts
-    """Return hashed losses, the unit as the account pins it, and the meaning of ids and codes."""
+    """Return hashed losses, and what the account pins."""
+    return {"losses": losses, **_pinned(unit, public)}
+
+
+def _pinned(unit: str, public: Any) -> dict[str, str]:  # noqa: ANN401  facts
+    """Return the unit as the account pins it, and the meaning of ids and codes."""
     known = public is not None
     return {
-        "losses": losses,
         "privacy_unit": unit,
         "id_space": public.id_space if known else "",
         "missing_values": public.identity.get("drop_values", "") if known else "",

@@ -23,7 +23,14 @@ from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.sensitivity_report import Meter
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.planning import saved_plans
-from hexveil.publishing.booking import Charge, LedgerJournal, charge_of, identify_request, rows_of
+from hexveil.publishing.booking import (
+    Charge,
+    LedgerJournal,
+    charge_of,
+    identify_request,
+    refuse_other_unit,
+    rows_of,
+)
 from hexveil.publishing.components import join_tables, statements_of_whole
 from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import name_columns
@@ -129,6 +136,7 @@ def release(
         check_plan(dataset, plan, accept_noise=accept_noise)
         # Where no stage reads a value there is no loss to book.
         if stages.next_stage(Outputs()) is DONE:
+            refuse_other_unit(dataset.public, book)
             draw = _Draw(plan, stages, Outputs(), replayed=False)
         else:
             # An error that public facts decide must come before the booking.

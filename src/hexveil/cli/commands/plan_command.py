@@ -17,6 +17,7 @@ from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.records.progress import show_progress
 from hexveil.report.manifest_view import noun, unit_of_statistic
+from hexveil.report.templates import unit_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +40,8 @@ _LEGEND = (
     "class goes below it."
 )
 _REPEATS = (
-    "Of several records of one user at one time one place counts, with its average; how many that "
-    "leaves out is private, and nothing warns of it. Declare it in [read]: "
+    "Of several records of one vehicle at one time one place counts, with its average; how many "
+    "that leaves out is private, and nothing warns of it. Declare it in [read]: "
     'repeats = "keep" if times are coarser than the reports, such as floored to the hour; '
     'else repeats = "drop".'
 )
@@ -166,7 +167,7 @@ def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]
         cells = f"the traffic in some {cells} that are expected to be open"
     text = (
         f"{noun(statistic)}, at a daily epsilon of {price(float(expected.epsilon))} per "
-        f"{facts.privacy_unit}; errors are averages over {cells}, by the usual differences "
-        "between places, hours and days, if all days are alike."
+        f"{unit_name(facts.privacy_unit)}; errors are averages over {cells}, by the usual "
+        "differences between places, hours and days, if all days are alike."
     )
     return [("Expected", text), *((f"Day {day}", errors[day - 1]) for day in shown)]

@@ -90,7 +90,7 @@ class ExpectedErrors:
 
 
 def expected_errors(
-    facts: Facts, asked: PlanArguments, n_days: int, error: float | None = None
+    facts: Facts, options: PlanArguments, n_days: int, error: float | None = None
 ) -> ExpectedErrors:
     """Return the expected errors of days like this one, each at the epsilon that is asked for.
 
@@ -98,7 +98,7 @@ def expected_errors(
     ----------
     facts : PublicMetadata or DeclaredFacts
         Of a usual day.
-    asked : PlanArguments
+    options : PlanArguments
         With an epsilon.
     n_days : int
     error : float, optional
@@ -110,9 +110,9 @@ def expected_errors(
         Of statistics that are not remembered; and if no epsilon reaches the error: what differs
         between users from day to day stays.
     """
-    days = plan_days(facts, asked, n_days)
+    days = plan_days(facts, options, n_days)
     if error is None:
-        found = to_positive_fraction(asked.epsilon or 0, "epsilon")
+        found = to_positive_fraction(options.epsilon or 0, "epsilon")
     else:
         least = least_epsilon(lambda epsilon: days.errors(epsilon).errors[-1] <= error, 1)
         if least is None:
@@ -122,7 +122,7 @@ def expected_errors(
                 f"epsilon 100 it is {floor:.3g}."
             )
         found = least
-    _refuse_bins(facts, asked, found)
+    _refuse_bins(facts, options, found)
     return days.errors(found)
 
 
@@ -158,8 +158,8 @@ class PlannedDays:
         """Return the expected error of each day at an epsilon."""
         memory, span, within = self.memory, self.memory.span, WITHIN_SHARE * self.spread
         by = Deviations.usual(span, within * span)
-        state, errors, likely = memory.prior(by), [], np.zeros(0)
-        for number, (noise, likely) in enumerate(self.noises(epsilon)):
+        state, errors, probability = memory.prior(by), [], np.zeros(0)
+        for number, (noise, probability) in enumerate(self.noises(epsilon)):
             day = memory.days[number]
             state = memory.advance(state, by, number)
             prediction = memory.predict(state, by, day)
@@ -168,29 +168,33 @@ class PlannedDays:
             deviation = np.minimum(np.sqrt(np.diag(truth.covariance)), self.spread * span)
             _, number_deviation = choose_half_widths(within, deviation / span, noise, self.squares)
             _, covariance, with_state = prediction
-            variance = (number_deviation * span) ** 2 / np.maximum(likely, 1e-9)
+            variance = (number_deviation * span) ** 2 / np.maximum(probability, 1e-9)
             loss = np.linalg.inv(covariance + np.diag(variance))
-            shown = np.sum(truth.with_shown @ loss * truth.with_shown, axis=1)
-            rest = np.sqrt(np.diag(truth.covariance) - shown)
-            error = MEAN_ABS_NORMAL * float(np.average(rest, weights=self.counts * likely))
+            explained = np.sum(truth.with_shown @ loss * truth.with_shown, axis=1)
+            remaining = np.sqrt(np.diag(truth.covariance) - explained)
+            error = MEAN_ABS_NORMAL * float(
+                np.average(remaining, weights=self.counts * probability)
+            )
             errors.append(self.of_averages(error, epsilon))
             state.covariance[:] = state.covariance - with_state @ loss @ with_state.T
-        return ExpectedErrors(epsilon, tuple(errors), float(np.sum(likely)))
+        return ExpectedErrors(epsilon, tuple(errors), float(np.sum(probability)))
 
 
-def _alike_days(facts: Facts, n_days: int, spread: float, shares: Floats, off: Floats) -> Memory:
+def _alike_days(
+    facts: Facts, n_days: int, spread: float, shares: Floats, recurring: Floats
+) -> Memory:
     """Return days with Σp² of each cell, and what each number is off by on every one of them."""
     span, places = float(facts.lattice.span), day_and_places(facts, FIRST_DAY)[1:]
     bounds = float(facts.lattice.lower), float(facts.lattice.upper)
     first = blank_day((0, *places), bounds, WITHIN_SHARE * spread * span, shares)
     dates = [FIRST_DAY + timedelta(number) for number in range(n_days)]
-    return Memory([replace(first, day=day.toordinal(), lasting=off * span) for day in dates])
+    return Memory([replace(first, day=day.toordinal(), lasting=recurring * span) for day in dates])
 
 
 # ---- kinds of statistics ----
 
 
-def planned_term(asked: PlanArguments, *, is_presence_private: bool) -> Quantile | Share | None:
+def planned_term(options: PlanArguments, *, is_presence_private: bool) -> Quantile | Share | None:
     """Return the quantile or share of which days are planned; None of averages.
 
     Raises
@@ -198,7 +202,7 @@ def planned_term(asked: PlanArguments, *, is_presence_private: bool) -> Quantile
     InputError
         Of any other statistics: with what can be planned.
     """
-    first, *others = asked.statistics or (MEAN,)
+    first, *others = options.statistics or (MEAN,)
     term = None if is_presence_private else term_of(first)
     is_remembered = first == MEAN or isinstance(term, (Quantile, Share))
     if others or not is_remembered:
@@ -210,7 +214,7 @@ def planned_term(asked: PlanArguments, *, is_presence_private: bool) -> Quantile
     return term if isinstance(term, (Quantile, Share)) else None
 
 
-def plan_days(facts: Facts, asked: PlanArguments, n_days: int) -> PlannedDays:
+def plan_days(facts: Facts, options: PlanArguments, n_days: int) -> PlannedDays:
     """Return the days of the statistic that is asked for."""
     n_cells = len(facts.cells)
     if n_cells > MOST_CELLS:
@@ -219,22 +223,24 @@ def plan_days(facts: Facts, asked: PlanArguments, n_days: int) -> PlannedDays:
             f"{n_cells:,}; choose a coarser grid (--resolution, --timeslot)."
         )
     if isinstance(facts, DeclaredFacts):
-        return _declared_days(facts, asked, n_days)
-    term = planned_term(asked, is_presence_private=False)
+        return _declared_days(facts, options, n_days)
+    term = planned_term(options, is_presence_private=False)
     if term is None:
-        return _counted_days(facts, asked, n_days, PRIOR_SD)
-    days = _counted_days(distribution_measures.score_metadata(facts), asked, n_days, SCORE_SD)
-    if isinstance(term, Share) and asked.estimator in (None, "auto"):
+        return _counted_days(facts, options, n_days, PRIOR_SD)
+    days = _counted_days(distribution_measures.score_metadata(facts), options, n_days, SCORE_SD)
+    if isinstance(term, Share) and options.estimator in (None, "auto"):
         return days  # of an indicator
-    return replace(days, of_averages=partial(_rank_error, facts=facts, asked=asked, term=term))
+    return replace(days, of_averages=partial(_rank_error, facts=facts, options=options, term=term))
 
 
 def _counted_days(
-    facts: PublicMetadata, asked: PlanArguments, n_days: int, spread: float
+    facts: PublicMetadata, options: PlanArguments, n_days: int, spread: float
 ) -> PlannedDays:
     """Return days of averages of counted cells."""
     occupancy, within = facts.occupancy, WITHIN_SHARE * spread
-    planned = promised(to_positive_fraction(asked.epsilon or 0, "epsilon"), to_delta(asked.delta))
+    planned = promised(
+        to_positive_fraction(options.epsilon or 0, "epsilon"), to_delta(options.delta)
+    )
     weights = weights_for(occupancy, planned, within, np.full(occupancy.n_cells, within))
     design, every = CellDesign.of(weights.weight), np.ones(occupancy.n_cells)
 
@@ -245,8 +251,8 @@ def _counted_days(
         return repeat((noise, every), n_days)
 
     # Of a sum of weights near the shares: what they are off by lasts, with what ranges hide.
-    off = np.hypot(LASTING_SHARE, np.sqrt(design.difference_squares)) * within
-    memory = _alike_days(facts, n_days, spread, record_shares(occupancy), off)
+    recurring = np.hypot(LASTING_SHARE, np.sqrt(design.difference_squares)) * within
+    memory = _alike_days(facts, n_days, spread, record_shares(occupancy), recurring)
     return PlannedDays(memory, spread, design.weight_squares, every, noises)
 
 
@@ -254,11 +260,11 @@ def _counted_days(
 
 
 def _rank_error(
-    error: float, epsilon: Fraction, *, facts: PublicMetadata, asked: PlanArguments, term: Term
+    error: float, epsilon: Fraction, *, facts: PublicMetadata, options: PlanArguments, term: Term
 ) -> float:
     """Return the error of a quantile or share by that of mean ranks, as a day alone has it."""
     assert facts.bins is not None  # noqa: S101  see plan_distribution
-    delta, shares = to_delta(asked.delta), distribution_measures.RANK_TO_SHARE * error
+    delta, shares = to_delta(options.delta), distribution_measures.RANK_TO_SHARE * error
     of_shape = promised(epsilon, delta).part(distribution_measures.SHAPE_SHARE).planned
     shape = PooledShape(facts.occupancy, facts.bins.edges, of_shape, delta)
     levels = math.hypot(shares, shape.level_error)
@@ -266,15 +272,18 @@ def _rank_error(
     return shape_errors([term], shares, levels, USELESS_ERROR, median)[0].error
 
 
-def _refuse_bins(facts: Facts, asked: PlanArguments, epsilon: Fraction) -> None:
+def _refuse_bins(facts: Facts, options: PlanArguments, epsilon: Fraction) -> None:
     """Refuse a quantile or share that is measured by bins: these are not remembered."""
     if isinstance(facts, DeclaredFacts):
         return
-    if (term := planned_term(asked, is_presence_private=False)) is None:
+    if (term := planned_term(options, is_presence_private=False)) is None:
         return
-    promise, empty = promised(epsilon, to_delta(asked.delta)), CellForecast(NOTHING, NOTHING, 0, ())
+    promise, empty = (
+        promised(epsilon, to_delta(options.delta)),
+        CellForecast(NOTHING, NOTHING, 0, ()),
+    )
     measure = distribution_measures.plan_measure(
-        facts, (term,), asked.estimator or "auto", promise, empty
+        facts, (term,), options.estimator or "auto", promise, empty
     )
     if measure.estimator == "bins":
         raise InputError(
@@ -287,13 +296,18 @@ def _refuse_bins(facts: Facts, asked: PlanArguments, epsilon: Fraction) -> None:
 # ---- private presence ----
 
 
-def _declared_days(facts: DeclaredFacts, asked: PlanArguments, n_days: int) -> PlannedDays:
+def _declared_days(facts: DeclaredFacts, options: PlanArguments, n_days: int) -> PlannedDays:
     """Return days of averages of declared cells, by the assumptions of `presence_prediction`."""
-    request, traffic = plan_presence(facts, asked).request, paper.traffic_shares(facts.grid.n_cells)
+    request, traffic = (
+        plan_presence(facts, options).request,
+        paper.traffic_shares(facts.grid.n_cells),
+    )
     units = np.maximum(paper.units_per_cell(request, traffic), 1.0)
     # What weights and clipping bias a day alone by is the same every day.
-    off = paper.SPREAD_SHARE * paper.bias_by_weights(units) / (MEAN_ABS_NORMAL * LASTING_PRIOR)
-    memory = _alike_days(facts, n_days, paper.SPREAD_SHARE, 1.0 / units, off)
+    recurring = (
+        paper.SPREAD_SHARE * paper.bias_by_weights(units) / (MEAN_ABS_NORMAL * LASTING_PRIOR)
+    )
+    memory = _alike_days(facts, n_days, paper.SPREAD_SHARE, 1.0 / units, recurring)
     noises = partial(_declared_noises, request, traffic, n_days)
     return PlannedDays(memory, paper.SPREAD_SHARE, 1.0 / units, traffic, noises)
 
@@ -308,8 +322,8 @@ def _declared_noises(
     plan: Any = request.mean_allocation()
     priced, total = weight, np.zeros_like(weight)
     for number in range(n_days):
-        likely = paper.opening_probability(plan, priced)
-        total += likely
+        probability = paper.opening_probability(plan, priced)
+        total += probability
         # At least the busiest cell is used.
         is_used = total >= min(SELDOM * (number + 1), float(total.max()))
         units = np.where(is_used, request.cells_of_unit * weight, 0.0)
@@ -317,4 +331,4 @@ def _declared_noises(
         plan = replace(request, forecast=forecast).mean_allocation()
         prices = weight * plan.window.prices
         priced = np.maximum(weight.sum() / prices.sum() * prices, 1.0)
-        yield law.sum_deviation / PARTS / (2.0 * priced), likely
+        yield law.sum_deviation / PARTS / (2.0 * priced), probability

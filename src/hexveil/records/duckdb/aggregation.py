@@ -13,7 +13,7 @@ with what they have, the pairs by these numbers, and pairs by bin. The engine ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -273,12 +273,15 @@ class PairStore:
         `place`, `unit` and the counts and sums of pairs in the order of their cells, then of their
         units, where they are in memory beside the engine. Where sums of as many values, or of their
         squares, could overflow, these may have: they are refused, or not used.
+    bins : dict of str to ndarray
+        Beside `columns`: `pair`, `fine_bin`, `n` and perhaps sums of each pair's bins, in order.
     """
 
     session: Session
     keys: GroupKeys
     left_out: Mapping[int, int]
     columns: Mapping[str, NDArray[Any]] | None = None
+    bins: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def count_single_records(self) -> tuple[int, int]:
         """Return the number of users, and of those with a single record; in any cell."""
@@ -303,15 +306,18 @@ class PairStore:
         if self.columns is None:
             return self.session.arrow(f"{self._numbered(PAIRS, sums)} ORDER BY cell, unit")
         columns = {name: self.columns[name] for name in ("n", *sums, "unit")}
+        columns["cell"] = self._cells(self.columns["place"])
+        is_selected = columns["cell"] >= 0
+        if not is_selected.all():
+            columns = {name: column[is_selected] for name, column in columns.items()}
+        return to_table(columns)
+
+    def _cells(self, place: NDArray[Any]) -> NDArray[Any]:
+        """Return the numbers of selected cells at places in order; -1 where none is selected."""
         chosen = to_numpy(self.session.arrow(f"{self._chosen} ORDER BY cell")["place"])
-        cell, n_cells = self.columns["place"], int(self.columns["place"][-1]) + 1
-        if chosen.size < n_cells:
-            number = np.full(n_cells, -1, dtype=np.int32)
-            number[chosen] = np.arange(chosen.size, dtype=np.int32)
-            is_kept = number[cell] >= 0
-            columns = {name: column[is_kept] for name, column in columns.items()}
-            cell = number[cell[is_kept]]
-        return to_table(columns | {"cell": cell})
+        number = np.full(int(place[-1]) + 1, -1, dtype=np.int32)
+        number[chosen] = np.arange(chosen.size, dtype=np.int32)
+        return np.asarray(number[place])
 
     def number_pairs(self, sums: Sequence[str]) -> None:
         """Create the relation of fetched pairs, for the engine to put in order."""
@@ -325,6 +331,7 @@ class PairStore:
 
     def number_bins(self) -> None:
         """Create the relation of the pairs' counts by bin; those of all cells are used up."""
+        self._move_bins()
         query = self._numbered(PAIR_BINS, ("fine_bin",))
         self.session.run(f"CREATE OR REPLACE TEMP TABLE {NUMBERED_BINS} AS {query}")
         self.session.forget(PAIR_BINS)
@@ -335,8 +342,12 @@ class PairStore:
 
     def fetch_bins(self) -> PairBins:
         """Return the counts by bin of the rows that `fetch_pairs` returns."""
-        numbered = self._numbered(PAIR_BINS, (FINE_BIN,))
-        rows = self.session.arrow(f"{numbered} ORDER BY cell, unit, {FINE_BIN}")
+        if self.columns and self.bins:
+            is_selected = self._cells(self.columns["place"]) >= 0
+            bins = PairBins(*(self.bins[name] for name in ("pair", FINE_BIN, "n")))
+            return bins if is_selected.all() else bins.of_pairs(is_selected)
+        query = f"{self._numbered(PAIR_BINS, (FINE_BIN,))} ORDER BY cell, unit, {FINE_BIN}"
+        rows = self.session.arrow(query)
         cell, unit, fine_bin, n = (
             to_numpy(rows[name]).astype(np.int64) for name in ("cell", "unit", FINE_BIN, "n")
         )
@@ -345,11 +356,20 @@ class PairStore:
 
     def write(self, columns: str, target: str, *, by_bin: bool = False) -> None:
         """Copy columns of the pairs to a target of SQL's COPY; by bin a row is of one fine bin."""
+        self._move_bins()
         cells = f"SELECT place, {', '.join(self.keys.cell)} FROM {ALL_CELLS}"
         self.session.run(
             f"COPY (SELECT {columns} FROM {PAIR_BINS if by_bin else PAIRS} JOIN ({cells}) "
             f"USING (place) JOIN {UNITS} USING (unit)) {target}"
         )
+
+    def _move_bins(self) -> None:
+        """Give pairs by bin that are in memory beside the engine to it."""
+        if self.columns and self.bins:
+            pair = self.bins.pop("pair")
+            of_pair = {name: self.columns[name][pair] for name in ("place", "unit")}
+            self.session.register(PAIR_BINS, to_table(of_pair | self.bins))
+            self.bins.clear()
 
     @property
     def _chosen(self) -> str:

@@ -118,7 +118,7 @@ def count_records(
         query, repeats = deduplicate(session, records)
     rules = request.rules
     records = replace(records, query=query)
-    pairs = fast_path.pack(session, records, keys, rules)
+    pairs = fast_path.pack(session, records, keys, request)
     if pairs is None:
         squares = squares_fit(1, rules.scale)
         with steps_of_work(READING, 0.5, 0.95, QUERY):

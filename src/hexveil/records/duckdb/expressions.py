@@ -54,6 +54,7 @@ class JsonColumn:
 
     def __init__(self, document: str) -> None:
         self.document = document
+        self._names: dict[Path, str] = {}
 
     def __call__(self, path: Path) -> str:
         """Return the expression of the text at a path."""
@@ -61,9 +62,11 @@ class JsonColumn:
 
     def written_as_float(self, path: Path) -> str:
         """Return the expression of whether a number with a point or exponent is at a path."""
-        # The type is asked for only where the text leaves it open: it parses the document.
+        # The type is asked for only where the text leaves it open: it parses the document. A number
+        # (or NaN, or Infinity) begins as these do; a cast that fails costs more than one that not.
         return (
-            f"CASE WHEN TRY_CAST({self(path)} AS DOUBLE) IS NULL THEN false "
+            f"CASE WHEN NOT contains('-0123456789NnIi', left({self(path)}, 1)) "
+            f"OR TRY_CAST({self(path)} AS DOUBLE) IS NULL THEN false "
             f"WHEN regexp_full_match({self(path)}, '-?[0-9]+') THEN false "
             f"ELSE coalesce({self._kind(path)} = 'DOUBLE', false) END"
         )
@@ -86,6 +89,23 @@ class JsonColumn:
 
     def _kind(self, path: Path) -> str:
         return f"json_type({self.document}, {_json_path(path)})"
+
+
+class JsonTexts(JsonColumn):
+    """Fields of a column of JSON documents, as columns of the query `texts`: parsed once."""
+
+    def __call__(self, path: Path) -> str:
+        """Return the column of the text at a path."""
+        return self._names.setdefault(path, f"text{len(self._names)}")
+
+    def texts(self, documents: str) -> str:
+        """Return the query of documents with the texts at all paths that were asked for."""
+        paths = ", ".join(map(_json_path, self._names))
+        texts = "".join(f", texts[{i}] AS {name}" for i, name in enumerate(self._names.values(), 1))
+        return (
+            f"SELECT {self.document}{texts} FROM (SELECT {self.document}, "
+            f"json_extract_string({self.document}, [{paths}]) AS texts FROM ({documents}))"
+        )
 
 
 def text(ref: ColumnRef, document: JsonColumn | None) -> str:

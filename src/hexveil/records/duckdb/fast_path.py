@@ -27,13 +27,12 @@ from hexveil.base.arrays import Ints
 from hexveil.base.arrow_tables import to_arrow, to_numpy, to_table
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import READING, tell_share
-from hexveil.model.cells import Cells
 from hexveil.records.duckdb import aggregation
 from hexveil.records.duckdb.aggregation import SQUARES, TOTAL, GroupKeys, PairStore
 from hexveil.records.duckdb.session import Session
 from hexveil.records.duckdb.times import END_OF_TIMES
 from hexveil.records.duckdb.validation import REASONS, ValidatedRecords
-from hexveil.records.read_request import Rules
+from hexveil.records.read_request import ReadRequest, Rules
 
 Numbers = NDArray[np.uint64]
 Sums = dict[str, NDArray[Any]]
@@ -44,9 +43,11 @@ MIN_RECORDS = 100_000
 BITS = 64
 """Of a number."""
 BYTES_OF_PAIR = 48
-"""Memory of a pair while those of several parts are added up."""
+"""Memory of a pair while those of several parts are added up; of a row with fewer sums, less."""
 PAIRS_ALWAYS_HELD = 2 * 10**9
 """Bytes of pairs that are kept, however small the memory."""
+COLUMNS = ("n", TOTAL, SQUARES)
+"""Counts and sums of pairs."""
 RANGED = ("slot", "day", "week")
 """Keys that are whole numbers near each other; the others are texts, and numbered."""
 _BLOCK = 1 << 15
@@ -125,11 +126,12 @@ def _added(one: Sums, other: Sums) -> Sums:
     return {"key": key[starts]} | sums
 
 
-def _summed(records: Numbers, layout: _Layout) -> Sums:
-    """Return the sums of sorted records, in their memory."""
+def _summed(records: Numbers, layout: _Layout, names: Sequence[str], *, by_bin: bool) -> Sums:
+    """Return these sums of sorted records."""
     value, mask = np.uint64(layout.value.bits), _mask(layout.value.bits)
     # Room for a row per record, of which the system gives what is written to.
-    sums: Sums = {name: np.empty(records.size, np.int64) for name in ("n", TOTAL, SQUARES)}
+    sums: Sums = {name: np.empty(records.size, np.int64) for name in names}
+    sums["key"] = np.empty_like(records)
     size = start = 0
     while start < records.size:
         stop = start + _BLOCK
@@ -138,37 +140,37 @@ def _summed(records: Numbers, layout: _Layout) -> Sums:
             stop = start + np.searchsorted(records[start:], records[stop - 1] | mask, side="right")
         block, start = records[start:stop], stop
         k, key = (block & mask).view(np.int64), block >> value
-        if layout.edges is not None:
+        if by_bin and layout.edges is not None:
             fine_bin = np.searchsorted(layout.edges, k).view(np.uint64)
             key = key << np.uint64(layout.bin_bits) | fine_bin
         starts = _run_starts(key)
         rows = slice(size, size := size + starts.size)
-        records[rows] = key[starts]
+        sums["key"][rows] = key[starts]
         sums["n"][rows] = np.diff(starts, append=key.size)
-        # Overflow wraps, silently: sums of so many records are refused by their number alone, and
-        # their squares not used.
-        np.add.reduceat(k, starts, out=sums[TOTAL][rows])
-        np.add.reduceat(k * k, starts, out=sums[SQUARES][rows])
-    sums = {"key": records} | sums
+        if TOTAL in sums:
+            # Overflow wraps, silently: sums of so many records are refused by their number alone,
+            # and their squares not used.
+            np.add.reduceat(k, starts, out=sums[TOTAL][rows])
+            np.add.reduceat(k * k, starts, out=sums[SQUARES][rows])
     for column in sums.values():
         column.resize(size, refcheck=False)
     return sums
 
 
 def pack(
-    session: Session, source: ValidatedRecords, keys: GroupKeys, rules: Rules
+    session: Session, source: ValidatedRecords, keys: GroupKeys, request: ReadRequest
 ) -> PairStore | None:
     """Return the pairs of validated records; None if the engine should group them."""
     # Where columns are not scanned alone a count would take another reading.
     count = f"SELECT count(*) FROM ({source.raw})"
     n_records = session.numbers(count)[0] if source.columnar else 0
-    layout = _layout(session, source, keys, rules) if n_records >= MIN_RECORDS else None
+    layout = _layout(session, source, keys, request.rules) if n_records >= MIN_RECORDS else None
     if layout is None or layout.bits >= BITS:
         return None
-    packer = _Packer(session, layout, rules, n_records)
+    packer = _Packer(session, layout, request, n_records)
     with session.sharing():
         sums = packer.summed(layout.query(source.query, () if source.labelled else source.places))
-    return None if sums is None else _decoded(session, layout, keys, sums, packer)
+    return _decoded(session, layout, keys, sums, packer) if sums else None
 
 
 def _layout(
@@ -205,30 +207,33 @@ def _layout(
 class _Packer:
     """PRIVATE. Reader of numbered records, which sums them part by part."""
 
-    def __init__(self, session: Session, layout: _Layout, rules: Rules, n_records: int) -> None:
-        self._session, self._layout, self._n_records = session, layout, n_records
-        self._resolution = rules.cells.resolution if isinstance(rules.cells, Cells) else None
+    def __init__(self, session: Session, layout: _Layout, request: ReadRequest, n: int) -> None:
+        self._session, self._layout, self._n_records = session, layout, n
+        self._resolution = getattr(request.rules.cells, "resolution", None)
         # Room for records: a list of batches would need twice the memory to join.
-        self._at_once, self._size = min(n_records, max(session.sortable, 1)), 0
+        self._at_once, self._size = min(n, max(session.sortable, 1)), 0
         self._room = np.empty(self._at_once, dtype=np.uint64)
-        self._sums: Sums | None = None
+        # Sums of pairs, and of pairs by bin, which a cache keeps.
+        of_bins = COLUMNS if request.cache is not None else COLUMNS[:1]
+        self._names = [COLUMNS, of_bins][: 1 if layout.edges is None else 2]
+        self._sums: list[Sums] = []
         self._known: dict[int, int] = {}
         self.left_out = np.zeros(len(REASONS), dtype=np.int64)
 
-    def summed(self, query: str) -> Sums | None:
-        """Return the sums of all records; None without one, or if pairs or hexagons do not fit."""
+    def summed(self, query: str) -> list[Sums]:
+        """Return the sums of pairs, and by bin; none without a record, or if they do not fit."""
         for batch in self._session.stream(query):
             self._add(self._packed(batch))
             tell_share(READING, self.left_out[0] / self._n_records)
             # Found only while records are read: then the engine groups them from the start.
             if len(self._known) > 1 << (BITS - self._layout.bits) or not self._fit():
-                return None
+                return []
         if not self.left_out[0]:
-            return None
+            return []
         if self._resolution is not None:
             self._order_hexagons()
         self._sum_part()
-        return self._sums if self._fit() else None
+        return self._sums if self._fit() else []
 
     def _packed(self, batch: pa.RecordBatch) -> Numbers:
         """Return kept records as numbers, and count those that are left out."""
@@ -262,13 +267,14 @@ class _Packer:
         records, self._room = self._room, np.empty(self._at_once, dtype=np.uint64)
         records.resize(self._size, refcheck=False)
         records.sort()
-        self._size, part = 0, _summed(records, self._layout)
-        self._sums = part if self._sums is None else _added(self._sums, part)
+        self._size, by_name = 0, enumerate(self._names)
+        levels = [_summed(records, self._layout, names, by_bin=i > 0) for i, names in by_name]
+        self._sums = [*map(_added, self._sums, levels)] if self._sums else levels
 
     def _fit(self) -> bool:
         """Return whether memory holds the pairs of so many records, and of others beside them."""
-        most = max(self._session.memory, PAIRS_ALWAYS_HELD) / BYTES_OF_PAIR
-        return self._sums is None or self._sums["key"].size <= most
+        size = BYTES_OF_PAIR * sum(len(sums) * sums["key"].size for sums in self._sums)
+        return size <= (1 + len(COLUMNS)) * max(self._session.memory, PAIRS_ALWAYS_HELD)
 
     def hexagons(self) -> Numbers:
         """Return the hexagons that were met, in order."""
@@ -279,8 +285,8 @@ class _Packer:
         rank = np.argsort(np.argsort(np.fromiter(self._known, np.uint64))).astype(np.uint64)
         layout = self._layout
         numbers = [(self._room[: self._size], layout.bits)]
-        if self._sums is not None:
-            numbers.append((self._sums["key"], layout.bits - layout.value.bits + layout.bin_bits))
+        for sums, bits in zip(self._sums, (0, layout.bin_bits), strict=False):
+            numbers.append((sums["key"], layout.bits - layout.value.bits + bits))
         for number, below in numbers:
             for start in range(0, number.size, _BLOCK):
                 block = number[start : start + _BLOCK]
@@ -289,19 +295,19 @@ class _Packer:
 
 
 def _decoded(
-    session: Session, layout: _Layout, keys: GroupKeys, sums: Sums, packer: _Packer
+    session: Session, layout: _Layout, keys: GroupKeys, levels: list[Sums], packer: _Packer
 ) -> PairStore:
     """Return the pairs of numbers, which are used up."""
     session.forget(*aggregation.RELATIONS)
+    sums, *by_bin = levels
     key = sums.pop("key")
-    by_bin: dict[str, Any] = {}
-    n_bins: Ints | int = 1
-    if layout.edges is not None:
-        fine_bin, key = key & _mask(layout.bin_bits), key >> np.uint64(layout.bin_bits)
-        by_bin = sums | {aggregation.FINE_BIN: fine_bin.view(np.int64)}
-        of_pair = _run_starts(key)
-        n_bins, key = np.diff(of_pair, append=key.size), key[of_pair]
-        sums = {name: np.add.reduceat(column, of_pair) for name, column in sums.items()}
+    for bins in by_bin:
+        number = bins.pop("key")
+        bins[aggregation.FINE_BIN] = (number & _mask(layout.bin_bits)).view(np.int64)
+        number >>= np.uint64(layout.bin_bits)
+        n_bins = np.diff(_run_starts(number), append=number.size)
+        del number
+        bins["pair"] = np.repeat(np.arange(key.size), n_bins)
     # Units that have pairs, in order, and the number of each pair's among them.
     encoded = to_arrow(key & _mask(layout.unit_bits)).dictionary_encode()
     found = to_numpy(encoded.dictionary)
@@ -320,11 +326,8 @@ def _decoded(
     session.register(aggregation.ALL_CELLS, to_table(cells))
     session.register(aggregation.UNITS, to_table(of_units))
     session.register(aggregation.PAIRS, to_table(pairs))
-    if by_bin:
-        by_bin |= {name: np.repeat(pairs[name], n_bins) for name in ("place", "unit")}
-        session.register(aggregation.PAIR_BINS, to_table(by_bin))
     left_out = {reason: n for reason, n in enumerate(packer.left_out.tolist()) if n}
-    return PairStore(session, keys, left_out, pairs)
+    return PairStore(session, keys, left_out, pairs, *by_bin)
 
 
 def _columns(fields: Mapping[str, _Field], key: Numbers) -> tuple[dict[str, Any], Numbers]:

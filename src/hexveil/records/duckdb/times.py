@@ -36,16 +36,20 @@ FROM_MILLISECONDS = 1e11
 
 @dataclass(frozen=True)
 class Instant:
-    """Two expressions of a time, in whole microseconds; at most one is not null.
+    """A time as it is written, and two expressions of it, in whole microseconds.
 
     Attributes
     ----------
+    written : str
+        The expression of the column `written`, which the others look at.
     utc : str
         Since 1970 in UTC.
     wall : str
-        Since 1970 on the wall clock of the time zone declared for times without an offset.
+        Where `utc` is null: since 1970 on the wall clock of the time zone declared for times
+        without an offset.
     """
 
+    written: str
     utc: str = "CAST(NULL AS BIGINT)"
     wall: str = "CAST(NULL AS BIGINT)"
 
@@ -61,19 +65,19 @@ def instant(ref: ColumnRef, naive: str | None, document: JsonColumn | None) -> I
     kind = ref.kind.name if document is None and ref.parsed == len(ref.path) else "text"
     if kind == "time":
         # TRY: a far year may not fit into microseconds.
-        return Instant(f"epoch_us(TRY_CAST({typed_column(ref)} AS TIMESTAMPTZ))")
+        return Instant(typed_column(ref), "epoch_us(TRY_CAST(written AS TIMESTAMPTZ))")
     if kind in ("naive time", "date"):
         if naive is None:
             raise InputError(
                 f"time: the column {ref.column!r} holds local times without an offset; declare "
                 'their timezone, for example timezone="Europe/Warsaw".'
             )
-        return Instant(wall=f"epoch_us(TRY_CAST({typed_column(ref)} AS TIMESTAMP))")
+        return Instant(typed_column(ref), wall="epoch_us(TRY_CAST(written AS TIMESTAMP))")
     if kind == "number":
-        return Instant(_from_epoch(f"CAST({typed_column(ref)} AS DOUBLE)"))
+        return Instant(f"CAST({typed_column(ref)} AS DOUBLE)", _from_epoch("written"))
     if kind not in ("text", "json"):
         raise InputError(f"time: the column {ref.column!r} holds {kind} values, not times.")
-    return from_text(text(ref, document), naive)
+    return from_text(text(ref, document))
 
 
 Steps = tuple[tuple[int, int], ...]
@@ -97,21 +101,20 @@ def local_second(instant: str, timezone: str) -> str:
     return f"(({instant} // 1000000) + {step_function(instant, clock(timezone).offsets)})"
 
 
-def from_text(expression: str, naive: str | None) -> Instant:
-    """Return the time that a text states in the usual form; see `instant`."""
+def from_text(expression: str) -> Instant:
+    """Return the time that a text states in the usual form."""
+    # Only a time of day has a colon, and no number: a cast that fails costs more than one that not.
     utc = (
-        f"CASE WHEN regexp_full_match({expression}, {literal(OFFSET_TEXT)}) "
+        f"CASE WHEN NOT contains(written, ':') THEN {_from_epoch('TRY_CAST(written AS DOUBLE)')} "
+        f"WHEN regexp_full_match(written, {literal(OFFSET_TEXT)}) "
         # The engine knows Z and UTC in capitals alone.
-        f"THEN epoch_us(TRY_CAST(upper({expression}) AS TIMESTAMPTZ)) "
-        f"ELSE {_from_epoch(f'TRY_CAST({expression} AS DOUBLE)')} END"
+        f"THEN epoch_us(TRY_CAST(upper(written) AS TIMESTAMPTZ)) END"
     )
-    if naive is None:
-        return Instant(utc)
     wall = (
-        f"CASE WHEN regexp_full_match({expression}, {literal(NAIVE_TEXT)}) "
-        f"THEN epoch_us(TRY_CAST({expression} AS TIMESTAMP)) END"
+        f"CASE WHEN regexp_full_match(written, {literal(NAIVE_TEXT)}) "
+        f"THEN epoch_us(TRY_CAST(written AS TIMESTAMP)) END"
     )
-    return Instant(utc, wall)
+    return Instant(expression, utc, wall)
 
 
 def _from_epoch(value: str) -> str:
@@ -194,25 +197,25 @@ def instant_of_text(expression: str, naive: str | None, record_format: RecordFor
     """Return the time that a text states; arguments as for `declared_instant`."""
     declared = record_format.time_format
     if declared is None:
-        return from_text(expression, naive)
+        return from_text(expression)
     if declared in EPOCH_UNITS:
         return _since_epoch(f"TRY_CAST({expression} AS DOUBLE)", declared)
     parsed = f"try_strptime(trim({expression}), {literal(declared)})"
     if record_format.has_offset:
-        return Instant(f"epoch_us({parsed})")
+        return Instant(parsed, "epoch_us(written)")
     if naive is None:
         raise InputError(
             "time: times of this time_format have no offset; declare their timezone, for example "
             'timezone="Europe/Warsaw", or an offset (%z).'
         )
-    return Instant(wall=f"epoch_us({parsed})")
+    return Instant(parsed, wall="epoch_us(written)")
 
 
 def _since_epoch(value: str, unit: str) -> Instant:
     """Return the time of a number of units since 1970, as the engine's doubles have it."""
-    scaled = f"({value}) * {EPOCH_UNITS[unit]} / 1e3"
-    usable = f"isfinite({value}) AND abs({scaled}) < 1e18"
-    return Instant(f"CASE WHEN {usable} THEN CAST(round({scaled}) AS BIGINT) END")
+    scaled = f"written * {EPOCH_UNITS[unit]} / 1e3"
+    usable = f"isfinite(written) AND abs({scaled}) < 1e18"
+    return Instant(value, f"CASE WHEN {usable} THEN CAST(round({scaled}) AS BIGINT) END")
 
 
 END_OF_TIMES = 4_102_444_800

@@ -20,6 +20,7 @@ from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.duckdb import times
 from hexveil.records.duckdb.expressions import (
+    JsonTexts,
     canonical_id,
     declared_number,
     identifier,
@@ -182,7 +183,7 @@ class _RawColumns:
     """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ..."""
 
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
-        self._document = relation.document
+        self._document = JsonTexts(DOCUMENT) if relation.documents else None
         self._session, self._relation, self._request = session, relation, request
         self._format = request.format
         self.labels: tuple[str, ...] = ()
@@ -190,7 +191,8 @@ class _RawColumns:
         self.has_place = request.columns.has_place
         columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
         select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
-        self.parsed = self._instants(f"SELECT {select_list} FROM ({relation.query})")
+        records = relation.query if self._document is None else self._document.texts(relation.query)
+        self.parsed = self._instants(f"SELECT {select_list} FROM ({records})")
 
     def _find(self, role: str, name: str) -> ColumnRef:
         ref = self._relation.find(self._session, role, name)
@@ -237,13 +239,12 @@ class _RawColumns:
         naive, document = self._request.rules.naive, self._document
         if len(names) == 1:
             time = self._find("time", names[0])
-            expression = times.declared_instant(time, naive, document, self._format)
+            self._instant = times.declared_instant(time, naive, document, self._format)
         else:
             day, clock = map(self._find, DAY_AND_TIME, names)
             written = times.day_and_time(day, clock, document)
-            expression = times.instant_of_text(written, naive, self._format)
-        self._has_wall = expression.wall != times.Instant.wall
-        return {"utc": expression.utc, "wall": expression.wall}
+            self._instant = times.instant_of_text(written, naive, self._format)
+        return {"written": self._instant.written}
 
     def _labels(self) -> dict[str, str]:
         cells = self._request.rules.cells
@@ -258,15 +259,17 @@ class _RawColumns:
         }
 
     def _instants(self, query: str) -> str:
-        """Replace UTC and wall-clock times by the instant: a separate step, computed once."""
+        """Replace what is written by the instant, in separate steps, each computed once."""
         naive = self._request.rules.naive
         if self._request.columns.time is None:
             return query
         # An offset in the text goes before the declared time zone.
-        known = naive is None or not self._has_wall
-        wall = "utc" if known else f"coalesce(utc, {times.from_wall('wall', str(naive))})"
+        wall = f"CASE WHEN utc IS NULL THEN {self._instant.wall} END AS wall"
+        clocks = f"SELECT *, {wall} FROM (SELECT *, {self._instant.utc} AS utc FROM ({query}))"
+        known = naive is None or self._instant.wall == times.Instant.wall
+        instant = "utc" if known else f"coalesce(utc, {times.from_wall('wall', str(naive))})"
         two = ", utc IS NULL AND wall IS NOT NULL AS naive" * self._request.rules.two_clocks
-        return f"SELECT * EXCLUDE (utc, wall), {wall} AS time_us{two} FROM ({query})"
+        return f"SELECT * EXCLUDE (written, utc, wall), {instant} AS time_us{two} FROM ({clocks})"
 
     @property
     def query(self) -> str:

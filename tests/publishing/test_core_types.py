@@ -54,3 +54,13 @@ def test_another_processor_gets_the_booked_plan_and_its_numbers(everywhere, goal
         assert one["replayed"]
         assert one["noisy"] == first["noisy"]
         assert (one["epsilon"], one["spent"]) == (first["epsilon"], first["spent"])
+
+
+def test_a_processor_plans_a_goal_the_same_each_time(everywhere, core_types, tmp_path):
+    """Digits differ by the processor alone."""
+    *_, home = everywhere
+    module = ("-m", "publishing.core_type_release", tmp_path / "ledger.sqlite", tmp_path / "again")
+    processors.run(core_types[-1], *module)
+    for goal in GOALS:
+        plans = [(folder / goal / "plan.json").read_text() for folder in (home, tmp_path / "again")]
+        assert plans[0] == plans[1]

@@ -25,19 +25,12 @@ _DISTRIBUTIONS: dict[str, type[Any]] = PRIORS | {kind.__name__: kind for kind in
 
 
 def mechanism(text: str) -> CellMechanism:
-    """Return the mechanism that is written as in a table, like "Levy(gamma=0.2)".
-
-    A name alone has every option at its default; an option may be a distribution of a study.
-
-    Raises
-    ------
-    InputError
-        If there is no such mechanism or option, or an option's value is out of range.
+    """Parse a mechanism as `hexveil.mechanisms` does; options may also be distributions of a study.
 
     Examples
     --------
-    >>> mechanism("Levy(gamma=0.2)"), mechanism("Baseline")
-    (Levy(gamma=0.2), Baseline())
+    >>> mechanism("Levy(gamma=0.2)")
+    Levy(gamma=0.2)
     """
     return parse(text, _DISTRIBUTIONS)
 

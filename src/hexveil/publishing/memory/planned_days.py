@@ -172,10 +172,8 @@ class PlannedDays:
             loss = np.linalg.inv(covariance + np.diag(variance))
             explained = np.sum(truth.with_shown @ loss * truth.with_shown, axis=1)
             remaining = np.sqrt(np.diag(truth.covariance) - explained)
-            error = MEAN_ABS_NORMAL * float(
-                np.average(remaining, weights=self.counts * probability)
-            )
-            errors.append(self.of_averages(error, epsilon))
+            mean = np.average(remaining, weights=self.counts * probability)
+            errors.append(self.of_averages(MEAN_ABS_NORMAL * float(mean), epsilon))
             state.covariance[:] = state.covariance - with_state @ loss @ with_state.T
         return ExpectedErrors(epsilon, tuple(errors), float(np.sum(probability)))
 
@@ -238,9 +236,8 @@ def _counted_days(
 ) -> PlannedDays:
     """Return days of averages of counted cells."""
     occupancy, within = facts.occupancy, WITHIN_SHARE * spread
-    planned = promised(
-        to_positive_fraction(options.epsilon or 0, "epsilon"), to_delta(options.delta)
-    )
+    epsilon = to_positive_fraction(options.epsilon or 0, "epsilon")
+    planned = promised(epsilon, to_delta(options.delta))
     weights = weights_for(occupancy, planned, within, np.full(occupancy.n_cells, within))
     design, every = CellDesign.of(weights.weight), np.ones(occupancy.n_cells)
 
@@ -278,13 +275,9 @@ def _refuse_bins(facts: Facts, options: PlanArguments, epsilon: Fraction) -> Non
         return
     if (term := planned_term(options, is_presence_private=False)) is None:
         return
-    promise, empty = (
-        promised(epsilon, to_delta(options.delta)),
-        CellForecast(NOTHING, NOTHING, 0, ()),
-    )
-    measure = distribution_measures.plan_measure(
-        facts, (term,), options.estimator or "auto", promise, empty
-    )
+    promise = promised(epsilon, to_delta(options.delta))
+    remembered, estimator = CellForecast(NOTHING, NOTHING, 0, ()), options.estimator or "auto"
+    measure = distribution_measures.plan_measure(facts, (term,), estimator, promise, remembered)
     if measure.estimator == "bins":
         raise InputError(
             f"at epsilon {float(epsilon):g} {term.text} is measured by bins, which are not "
@@ -298,15 +291,12 @@ def _refuse_bins(facts: Facts, options: PlanArguments, epsilon: Fraction) -> Non
 
 def _declared_days(facts: DeclaredFacts, options: PlanArguments, n_days: int) -> PlannedDays:
     """Return days of averages of declared cells, by the assumptions of `presence_prediction`."""
-    request, traffic = (
-        plan_presence(facts, options).request,
-        paper.traffic_shares(facts.grid.n_cells),
-    )
+    request = plan_presence(facts, options).request
+    traffic = paper.traffic_shares(facts.grid.n_cells)
     units = np.maximum(paper.units_per_cell(request, traffic), 1.0)
     # What weights and clipping bias a day alone by is the same every day.
-    recurring = (
-        paper.SPREAD_SHARE * paper.bias_by_weights(units) / (MEAN_ABS_NORMAL * LASTING_PRIOR)
-    )
+    bias = paper.SPREAD_SHARE * paper.bias_by_weights(units)
+    recurring = bias / (MEAN_ABS_NORMAL * LASTING_PRIOR)
     memory = _alike_days(facts, n_days, paper.SPREAD_SHARE, 1.0 / units, recurring)
     noises = partial(_declared_noises, request, traffic, n_days)
     return PlannedDays(memory, paper.SPREAD_SHARE, 1.0 / units, traffic, noises)

@@ -17,7 +17,7 @@ import click
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels, OneCell
 from hexveil.report.manifest_view import unit_of_statistic
-from hexveil.report.templates import format_rounded_up
+from hexveil.report.templates import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
@@ -90,12 +90,12 @@ def factor(loss: float) -> str:
     """
     if loss > math.log(1e6):
         return "more than a million"
-    return number_text(_up(math.exp(loss)))
+    return number_text(rounded_up(math.exp(loss)))
 
 
 def price(loss: float) -> str:
     """Return a loss with three digits, rounded up."""
-    return number_text(_up(loss))
+    return number_text(rounded_up(loss)) if loss > 0 else "0"
 
 
 def at_least(number: float) -> str:
@@ -153,11 +153,6 @@ def spend_json(spend: Spend) -> dict[str, Any]:
         "units": spend.units,
         "exhausted": spend.exhausted,
     }
-
-
-def _up(number: float) -> float:
-    """Round up to three digits, as texts of a release do."""
-    return float(format_rounded_up(number).replace(",", "")) if number > 0 else 0.0
 
 
 def measured(number: float, value_unit: str) -> str:

@@ -149,6 +149,11 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         f"{support.better:,} of {support.cells:,} have an expected error below {assumed}, the "
         "assumed error of one number for all cells."
     )
+    claimed = float(plan.l0_epsilon)
+    counting = (
+        f"would charge {price(claimed)} for the same noise (probability factor {factor(claimed)}); "
+        "each vehicle is charged its exact loss instead."
+    )
     words = plan.allocation.clipping.words(
         plan,
         lambda epsilon: _epsilon_share(plan, epsilon),
@@ -159,6 +164,8 @@ def _moment_rows(plan: MomentComponent) -> list[Row]:
         # Price and assumptions of a private clipping range.
         ("Clipping range", f"{words} {_PROPORTION}" if words else None),
         ("Mechanism", _mechanism(plan)),
+        # Of one cell there is nothing to count.
+        ("Counting cells", counting if facts.occupancy.n_cells > 1 and plan.epsilon else None),
         ("Useful cells", useful),
         month_row(plan, facts),
     ]
@@ -270,7 +277,7 @@ def _part_row(plan: Any, losses: Mapping[str, float], end: str = "") -> Row:  # 
 
 
 def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  # noqa: ANN401
-    """Return the price of a plan with noise, its parts, and the cost under naive accounting."""
+    """Return the price of a plan with noise, and its parts."""
     unit, whose = facts.privacy_unit, unit_name(facts.privacy_unit)
     if isinstance(facts, ColumnFacts):
         whose, scope, losses = f"{facts.n_units:,} {whose}", "value columns", plan.column_epsilons()
@@ -281,7 +288,7 @@ def _noise_rows(plan: Any, facts: PublicMetadata | ColumnFacts) -> list[Row]:  #
         scope = "statistics"
     half = f" Half of the {whose}s lose at most {price(float(np.median(plan.losses())))}."
     if not losses:
-        return [_price_row(plan, unit, "", half), _naive_row(plan.single)]
+        return [_price_row(plan, unit, "", half)]
     end = ", for the unit whom each costs most" + "; their squares of mu add up" * bool(plan.delta)
     rows = [_price_row(plan, unit, f", for all {scope} together", half)]
     return [*rows, _part_row(plan, losses, end)]
@@ -299,16 +306,6 @@ def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
         "Privacy cost",
         f"0 (epsilon): every cell publishes a constant, because {why}. {stated}",
     )
-
-
-def _naive_row(plan: MomentComponent) -> Row:
-    """Return the cost under naive accounting; of one cell there is nothing to count."""
-    claimed = float(plan.l0_epsilon)
-    text = (
-        f"counting cells would have charged {price(claimed)} for this noise (probability factor "
-        f"{factor(claimed)}); each vehicle is charged its exact loss instead."
-    )
-    return ("Naive accounting", None if plan.occupancy.n_cells == 1 else text)
 
 
 def _declared_rows(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[Row]:  # noqa: ANN401

@@ -260,6 +260,18 @@ class Ledger:
         assert booked is not None  # noqa: S101  it was added
         return booked
 
+    def pin_unit(self, privacy_unit: str, id_space: str, missing_values: str) -> None:
+        """Pin what an account's releases protect, for one that books nothing; see `reserve`.
+
+        Raises
+        ------
+        InputError
+            If another unit, id space or list of codes is pinned.
+        """
+        with transaction(self._engine) as connection:
+            account = self._read_account(connection)
+            pin_unit(connection, account, privacy_unit, id_space, missing_values)
+
     def begin_draw(self, request: str, stage: str, entries: int) -> int:
         """Record that noise may be drawn for a stage, and reserve space for its result.
 

@@ -211,8 +211,6 @@ class MomentFigures(PlanComponent):
             # The joint plan ignores it: two spellings of one goal must not be paid twice.
             "mechanism": "joint" if is_joint else mechanism_text(requested.mechanism),
             **{name: getattr(requested, name) for name in plain},
-            # As in earlier versions, whose requests could name one: they stay what they were.
-            "split": "none",
             **{name: _exact(getattr(requested, name)) for name in numbers},
             **delta_text(requested.delta),
             **({"history": json.dumps(requested.history)} if requested.history else {}),

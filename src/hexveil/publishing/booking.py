@@ -134,12 +134,12 @@ def any_unit_charge(
     return Charge(request_name(facts), booked | {"delta": promise.delta}, metered, promise.delta)
 
 
-def refuse_other_unit(public: Any, ledger: Ledger) -> None:  # noqa: ANN401  counted facts
-    """Refuse a release that books nothing in an account of another unit, id space or codes.
+def pin_unit(public: Any, ledger: Ledger) -> None:  # noqa: ANN401  counted facts
+    """Pin unit, id space and codes of a release that books nothing, or refuse other ones.
 
     Its public counts are published as well: where presence is private, that would break it.
     """
-    ledger.account.refuse_other_unit(*_pinned(unit_of(public), public).values())
+    ledger.pin_unit(**_pinned(unit_of(public), public))
 
 
 def _reserved(losses: Losses, unit: str, public: Any) -> dict[str, Any]:  # noqa: ANN401  facts

@@ -28,7 +28,7 @@ from hexveil.publishing.booking import (
     LedgerJournal,
     charge_of,
     identify_request,
-    refuse_other_unit,
+    pin_unit,
     rows_of,
 )
 from hexveil.publishing.components import join_tables, statements_of_whole
@@ -136,7 +136,7 @@ def release(
         check_plan(dataset, plan, accept_noise=accept_noise)
         # Where no stage reads a value there is no loss to book.
         if stages.next_stage(Outputs()) is DONE:
-            refuse_other_unit(dataset.public, book)
+            pin_unit(dataset.public, book)
             draw = _Draw(plan, stages, Outputs(), replayed=False)
         else:
             # An error that public facts decide must come before the booking.

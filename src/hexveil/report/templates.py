@@ -170,14 +170,19 @@ def with_unit(number: str, unit: str) -> str:
     return f"{number}\u00a0{unit}" if unit else number
 
 
+def rounded_up(number: float, digits: int = 3) -> float:
+    """Return a positive number rounded up to significant digits, roundings of doubles aside."""
+    scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
+    return math.ceil(number * scale - 1e-9) / scale
+
+
 def format_rounded_up(number: float | str, digits: int = 3) -> str:
     """Return a positive number rounded up to significant digits, without exponent."""
     # A stranger's decimal text may be too large for a double, which is refused.
     number = float(to_fraction(number, "a number")) if isinstance(number, str) else number
     if not math.isfinite(number) or number <= 0:
         return "unlimited" if number > 0 else str(number)
-    scale = 10.0 ** (digits - 1 - math.floor(math.log10(number)))
-    rounded = math.ceil(number * scale - 1e-9) / scale
+    rounded = rounded_up(number, digits)
     return f"{rounded:,.{max(0, digits - 1 - math.floor(math.log10(rounded)))}f}"
 
 

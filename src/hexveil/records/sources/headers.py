@@ -143,6 +143,11 @@ def first_line(
     )
 
 
+def has_rows(path: str, record_format: RecordFormat = PLAIN) -> bool:
+    """Return whether a CSV file has a line below its first one."""
+    return len(_lines(path, 2, (path,), record_format)[1]) > 1
+
+
 def has_header(path: str, record_format: RecordFormat = PLAIN) -> bool:
     """Return whether the first line of a CSV file passes `looks_like_header`."""
     _, lines = _lines(path, 1 + _ROWS, (path,), record_format)

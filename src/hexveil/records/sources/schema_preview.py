@@ -16,7 +16,7 @@ from hexveil.records.duckdb.source import open_source
 from hexveil.records.duckdb.times import CLOCK, NAIVE_TEXT, OFFSET_TEXT, day_and_time
 from hexveil.records.sources import vocabulary
 from hexveil.records.sources.columns import ColumnRef, Schema, all_names, find_column, record_lists
-from hexveil.records.sources.headers import first_line, has_header, is_confirmed
+from hexveil.records.sources.headers import first_line, has_header, has_rows, is_confirmed
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
 from hexveil.records.sources.source_files import Files, resolve_source, safe_path
 from hexveil.records.sources.vocabulary import is_envelope, is_id_name, is_place_name
@@ -35,7 +35,7 @@ class SourceSchema:
         Whether records are JSON documents, whose keys can be ids or values: a key is shown only
         if it is known to be none.
     constant_ids : frozenset of str
-        Columns named like ids that hold one and the same text in all rows.
+        Columns named like ids that hold one and the same text in all rows, if those are looked at.
     record_path : str or None
         Where the records of documents are, if it was not declared and its keys are known names.
     day_and_time : (str, str) or None
@@ -81,8 +81,8 @@ def inspect_schema(
     record_format : RecordFormat
         Its record path and its file columns count here.
     look_at_rows : bool
-        Whether times and places of the first rows may be looked at for formats: where presence is
-        public. Values are never looked at.
+        Whether times and places of the first rows may be looked at for formats, and ids for one
+        that all rows have: where presence is public. Values are never looked at.
     times, places : collection of str
         Columns of times, and of latitudes and longitudes, that the caller knows.
 
@@ -112,7 +112,7 @@ def inspect_schema(
             for path in resolved.paths:
                 _refuse_doubtful(path, resolved.paths, known_columns, record_format)
         opened.check_files(())
-        constant_ids = _constant_ids(session, opened)
+        constant_ids = _constant_ids(session, opened) if look_at_rows else frozenset()
         pair, formats = guess(session, opened, times) if look_at_rows else (None, {})
         decimal = _decimal_mark(session, opened, places, known_columns) if look_at_rows else "."
     return SourceSchema(
@@ -154,6 +154,11 @@ def _refuse_doubtful(
             raise InputError(
                 f"source: the first line of {label} has a single column, so this is no table of "
                 "records; export them as CSV with a line of column names, or name another file."
+            )
+        if not has_rows(path, record_format):
+            raise InputError(
+                f"source: {label} has no rows below its first line, so there is nothing to make a "
+                "map of; export the records again, or name another file."
             )
         raise InputError(
             f"source: the first line of {label} may be a record, so none of it is shown "

@@ -127,6 +127,13 @@ def test_a_doubtful_first_line_is_not_shown(here, call, case):
 
 def test_a_draft_under_private_presence_can_be_planned(here, call, okay):
     """It leaves out what may not depend on records, and asks for the declarations."""
+    # Whether one vehicle alone was there decides a proposal where presence is public.
+    for vehicle in (7, 8):
+        rows = "".join(f"{bus},2,21.1,72.8,2024-01-01T00:00:00Z\n" for bus in (7, vehicle))
+        (here / "few.csv").write_text(f"bus,speed,lat,lon,time\n{rows}")
+        alike = okay("inspect few.csv --init --protect presence").out
+        assert 'user = "bus"' in alike
+        assert ('user = "bus"' in okay("inspect few.csv --init").out) == (vehicle == 8)
     text = call("inspect buses.parquet --init --protect presence").out
     (here / "private.toml").write_text(text)
     missing = call("plan private.toml").err

@@ -46,6 +46,7 @@ def test_five_answers_make_a_map(fleet, answer):
     assert said.code == 0, said.err
     assert "vehicle bus; value speed; time time; place lat and lon" in " ".join(said.err.split())
     assert "Presence, places and times are not" in " ".join(said.err.split())
+    assert "Counting cells" not in said.out
     # The page of a first map shows the questions as they are.
     shown = " ".join((DOCS / "start" / "first-map.md").read_text("utf-8").split())
     asked = " ".join(said.err.split()).split(" Why ")

@@ -18,7 +18,7 @@ def test_a_plan_is_short_and_in_words(here, okay):
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 100
     assert not re.search("[\u0370-\u03ff]", said.out)
-    labels = "Cells,Privacy cost,Naive accounting,Expected error,Useful cells,A month"
+    labels = "Cells,Privacy cost,Expected error,Counting cells,Useful cells,A month"
     for label in labels.split(","):
         assert any(line.startswith(label) for line in lines)
     text = " ".join(said.out.split())

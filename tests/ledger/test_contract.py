@@ -61,6 +61,16 @@ def test_a_refusal_says_requested_spent_and_left(place):
         assert (refusal.value.requested, refusal.value.remaining) == (HALF, left)
 
 
+def test_a_refusal_has_numbers_as_people_write_them(place):
+    """Roundings of the ledger are not shown; a release of what it says is left is accepted."""
+    book = place.open(budget=4)
+    for request in "abc":
+        spend(book, request, {"u": "0.333333333334"})
+    with pytest.raises(hv.BudgetError, match=r"spent up to 1\. Plan with at most 2\.99,"):
+        spend(book, "d", {"u": "3.5"})
+    assert spend(book, "d", {"u": "2.99"}) is not None
+
+
 def test_the_same_request_again_costs_nothing(place):
     """A known request is answered with its numbers, also when nothing is left."""
     book = place.open()

@@ -87,17 +87,21 @@ def test_one_reading_is_not_charged_to_two_days(tmp_path):
     assert len(book.entries()) == 1
 
 
-def test_a_map_without_noise_is_refused_where_presence_is_private():
-    """Constants cost nothing, but the counts beside them say who was there."""
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_map_without_noise_is_refused_where_presence_is_private(is_first):
+    """Constants cost nothing, but the counts beside them say who was there: before and after."""
     book, counted = hv.Ledger("memory://", dataset="buses", budget=100), dataset_of([[3, 2]] * 30)
     declared = hv.read(
         pa.table({"bus": ["a"], "v": [1.0], "ward": ["0"]}), user="bus", value="v", bounds=(0, 60),
         protect="presence", cells=hv.Labels("ward", values=["0", "1"]),
     )  # fmt: skip
     plan = hv.plan(declared, epsilon=1, fleet=2000, advise=False)
-    hv.release(declared, plan, ledger=book, accept_noise=True)
     constants = hv.plan(counted, target_error=40, advise=False)
     assert not constants.epsilon
-    with pytest.raises(hv.InputError, match="protect a user; presence is private, this one a user"):
-        hv.release(counted, constants, ledger=book, accept_noise=True)
-    assert len(book.entries()) == 1
+    private, public = (declared, plan), (counted, constants)
+    first, second = (public, private) if is_first else (private, public)
+    hv.release(*first, ledger=book, accept_noise=True)
+    with pytest.raises(hv.InputError, match=r"protect a user.*this one a user"):
+        hv.release(*second, ledger=book, accept_noise=True)
+    assert len(book.entries()) == (not is_first)
+    assert book.verify().problems == ()

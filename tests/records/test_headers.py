@@ -85,3 +85,6 @@ def test_a_file_s_first_line_is_compared_with_its_rows(tmp_path, mark, line, fir
     (tmp_path / "two.csv").write_bytes((first + line.join(rows[1:])).encode())
     with pytest.raises(InputError, match="may be a record"):
         printed("inspect", tmp_path / "two.csv", "--init")
+    (tmp_path / "three.csv").write_bytes((first + rows[0] + line).encode())
+    with pytest.raises(InputError, match=r"three\.csv. has no rows below its first line"):
+        printed("inspect", tmp_path / "three.csv", "--init")

@@ -21,8 +21,9 @@ class DemoOptions(Declaration):
 class MapOptions(RunDeclaration):
     """Make a map of records: recognise, ask, propose grids, release, open the page.
 
-    Asks at most five questions and writes a run file. With --yes nothing is asked: give the options
-    that are open. Nothing is spent before the last answer.
+    Asks up to five questions about the records (six if day and month of times cannot be told
+    apart), which map you want and for which days; writes a run file; asks before it releases. With
+    --yes nothing is asked: give the options that are open. Nothing is spent before the last answer.
     """
 
     example = "hexveil map records.csv"

@@ -18,6 +18,11 @@ FLEET = (
     "--set privacy.fleet=5000 --set cells.area=72.7,21.0,73.0,21.4 --resolution 5 --timeslot 6h "
     "--timezone Asia/Kolkata"
 )
+TIMES = np.array(["2024-01-01T08:00:00", "2024-01-03T08:00:00"], dtype="datetime64[s]")
+PLACED = (
+    f"two.parquet {COLUMNS} --lat lat --lon lon --time time --resolution 4 --timezone UTC "
+    "--epsilon 1 --set read.repeats=keep"
+)
 STATISTIC = f"{COUNTED} --set plan.statistics="
 RANKS = "--set plan.estimator=ranks"
 KINDS = {
@@ -35,6 +40,10 @@ def planned(tmp_path, monkeypatch, capsys):
     buses, routes = np.repeat(np.arange(USERS), len(ROUTES)), np.tile(ROUTES, USERS)
     table = pa.table({"bus": buses, "route": routes, "speed": 20.0 + buses % 7})
     pq.write_table(table, "records.parquet")
+    places = {"lat": 21.1 + buses % 2, "lon": 72.8 + 0.0 * buses, "time": TIMES[buses % 2]}
+    for name, column in places.items():
+        table = table.append_column(name, pa.array(column))
+    pq.write_table(table, "two.parquet")
 
     def ask(options):
         code = main(["plan", *options.split()])
@@ -90,6 +99,10 @@ def test_people_read_what_errors_are_averages_over(planned):
         (f"{COUNTED} --day-error 0.000001", "no epsilon is expected"),
         (f"{COUNTED} --epsilon 1 --days 0", "from 1 to 366, got 0"),
         (f"{FLEET} --resolution 8 --epsilon 1", "more than 600 cells"),
+        (f"{PLACED} --timeslot 1d", "2024-01-01 to 2024-01-03; name a day"),
+        (f"{PLACED} --timeslot 6h --set cells.slot=pooled", "select.dates=2024-01-01,2024-01-01"),
+        (f"{PLACED} --set select.dates=2024-01-01,2024-01-03", "2024-01-01 to 2024-01-03"),
+        (f"{FLEET} --set select.dates=2024-01-01,2024-01-03 --epsilon 1", "2024-01-01 to 2024-"),
     ],
 )
 def test_what_is_not_remembered_is_refused(planned, options, message):

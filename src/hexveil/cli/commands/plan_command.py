@@ -134,6 +134,7 @@ def _figure(row: ComparisonRow, name: str) -> str:
 def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool) -> None:
     """Print the expected errors of an archive that remembers, by day, on paper."""
     # For --days alone:
+    from hexveil.cli.guided import counted_days  # noqa: PLC0415
     from hexveil.cli.planned_release import declare_run  # noqa: PLC0415
     from hexveil.publishing.memory import planned_days  # noqa: PLC0415
 
@@ -148,6 +149,13 @@ def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool
     if is_private and run.select.dates is None:
         run = run.with_fields("select", dates=("2024-01-01", "2024-01-01"))  # any day
     facts: Any = declare_run(run) if is_private else shared_steps.read_facts(run)
+    first, last = counted_days(run, facts) or ("", "")
+    # As one day they would have too many vehicles, and too small errors.
+    if first != last:
+        raise InputError(
+            f"days to come are planned from one usual day, and these records are of {first} to "
+            f"{last}; name a day, as in --set select.dates={first},{first}."
+        )
     with show_progress(PLANNING, SEARCH):
         expected = planned_days.expected_errors(facts, asked, days, error)
     (statistic,) = asked.statistics or ("mean",)
@@ -168,6 +176,7 @@ def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]
     text = (
         f"{noun(statistic)}, at a daily epsilon of {price(float(expected.epsilon))} per "
         f"{unit_name(facts.privacy_unit)}; errors are averages over {cells}, by the usual "
-        "differences between places, hours and days, if all days are alike."
+        "differences between places, hours and days, if every day is like these records, which "
+        "count as one."
     )
     return [("Expected", text), *((f"Day {day}", errors[day - 1]) for day in shown)]

@@ -14,9 +14,7 @@ from hexveil.mechanisms import parse
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.api import plan as make_plan
 from hexveil.planning.feasibility.capacity import assess_grids
-from hexveil.planning.feasibility.grids import (
-    OTHER_GRIDS,
-)
+from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.planning.feasibility.recommendation import USABLE_GRID, ways_out
 from hexveil.planning.plan import Plan
 from hexveil.records.progress import show_progress

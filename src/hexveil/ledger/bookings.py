@@ -26,8 +26,6 @@ from hexveil.ledger.odometer import Odometer
 from hexveil.ledger.promises import affordable_epsilon, booked_epsilon, shown_epsilon
 from hexveil.ledger.unit_losses import PICO_EPSILON, Losses, losses_from_bytes
 
-ROUNDINGS = Fraction(1, 10**10)
-"""By how much a shown loss may lie above the sum of the exact ones, which are below booked ones."""
 MAX_LOST_DRAWS = 1
 """Number of lost draws after which a request is no longer booked again automatically."""
 
@@ -156,8 +154,8 @@ def _format_epsilon(rounding: Callable[[Fraction], int], epsilon: Fraction) -> s
     """Return ε with three digits, rounded up or down."""
     unit = Fraction(1, 10 ** max(2 - math.floor(math.log10(epsilon or 1)), 0))
     # Losses are booked rounded up: three thirds are 1, not 1.01. What is left stays a lower bound.
-    forgiven = ROUNDINGS if rounding is math.ceil else 0
-    return decimal_text(rounding((epsilon - forgiven) / unit) * unit)
+    forgiven = Fraction(1, 10**8) if rounding is math.ceil else 0
+    return decimal_text(rounding(epsilon / unit - forgiven) * unit)
 
 
 def budget_error(

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
-from hexveil.base.work_share import (
-    DRAWS,
-    RELEASING,
-    parts_of_work,
-    share_of_work,
-)
+from hexveil.base.work_share import DRAWS, RELEASING, parts_of_work, share_of_work
 from hexveil.mechanisms.contract import DONE, StagedPlan, execute, rehearse, replay
 from hexveil.mechanisms.distribution import ColumnSums
 from hexveil.mechanisms.distribution.binned_stage import BinnedBlockSums, BinnedSums

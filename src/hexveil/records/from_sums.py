@@ -24,11 +24,7 @@ from hexveil.records.select import Select, selection_counts
 from hexveil.records.sources.record_format import NOT_DECLARED, join_names, quoted
 from hexveil.records.sources.source_files import resolve_source
 from hexveil.records.sums_table import doubles, nearest_bins
-from hexveil.records.units import (
-    refuse_single_records,
-    split_unit_ids,
-    warn_of_similar_ids,
-)
+from hexveil.records.units import refuse_single_records, split_unit_ids, warn_of_similar_ids
 
 
 def from_sums(  # noqa: PLR0913  a public door: keyword-only, a field per argument

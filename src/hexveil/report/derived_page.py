@@ -17,12 +17,7 @@ import pyarrow as pa
 
 from hexveil.model.cells import slot_seconds
 from hexveil.report.geography.context import Layer
-from hexveil.report.manifest_view import (
-    ManifestView,
-    noun,
-    spoken_value,
-    unit_of_statistic,
-)
+from hexveil.report.manifest_view import ManifestView, noun, spoken_value, unit_of_statistic
 from hexveil.report.page import fill_page, page_data
 from hexveil.report.payload import (
     ShownColumn,

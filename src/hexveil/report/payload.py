@@ -27,12 +27,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.model.statistic_terms import Histogram, term_of
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.cell_differences import ComparableNumbers
-from hexveil.report.manifest_view import (
-    ManifestView,
-    column_prefixes,
-    count_heading,
-    numbers_of,
-)
+from hexveil.report.manifest_view import ManifestView, column_prefixes, count_heading, numbers_of
 from hexveil.report.templates import localized, render_sentence
 
 Json = dict[str, Any]

@@ -10,14 +10,7 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.base.work_share import LEDGER_CHECK
 from hexveil.cli import declarations, receipts
-from hexveil.cli.formatting import (
-    Row,
-    at_least,
-    budget_words,
-    factor,
-    price,
-    spend_json,
-)
+from hexveil.cli.formatting import Row, at_least, budget_words, factor, price, spend_json
 from hexveil.cli.formatting import show as print_result
 from hexveil.cli.options import Declaration
 from hexveil.config import Run, arguments, load

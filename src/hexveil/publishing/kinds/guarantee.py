@@ -18,12 +18,7 @@ from hexveil.base.rational import decimal_text
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.component import PlanComponent
 from hexveil.planning.plan import Plan
-from hexveil.report.promise_wording import (
-    PURE,
-    Protect,
-    guarantee_sentences,
-    probability_factor,
-)
+from hexveil.report.promise_wording import PURE, Protect, guarantee_sentences, probability_factor
 
 Json = dict[str, Any]
 

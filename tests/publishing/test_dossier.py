@@ -104,6 +104,7 @@ def test_it_has_every_section_and_draws_no_legal_conclusion(kind, folders):
     assert [part[:3] for part in parts[HEADINGS[5]]] == ["(a)", "(b)", "(c)", "(d)"]
     assert len(parts[HEADINGS[8]]) == 9
     assert "None" not in text
+    assert [row for row in text.splitlines() if row[:1] == "|" != row[-1]] == []
     assert CONCLUSIONS.findall(text) == []
     assert [word for word in WORDS.get(kind, ()) if word not in text] == []
     assert (len(rows_of(made[HEADINGS[1]])) == 1) == (kind == "constant")

@@ -49,7 +49,7 @@ def refuse_unusable(
     """
     total = sum(left_out.values())
     if total == 0:
-        raise InputError("source: it has no rows, so there is nothing to make a map of.")
+        raise InputError("source: there is no record in it, so there is nothing to make a map of.")
     # A single one is refused: what its float was rounded to could be another vehicle's id.
     refuse_inexact_ids(left_out.get(validation.INEXACT_USER, 0), request.columns.user)
     bad = {reason: left_out.get(reason, 0) for reason in validation.UNUSABLE}

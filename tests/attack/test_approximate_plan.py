@@ -34,9 +34,7 @@ from hexveil.mechanisms.looks.cell_looks import FIRST_LOOK
 from hexveil.mechanisms.looks.cell_stages import weighted_sum
 from hexveil.mechanisms.looks.clipped_mean import CELLS
 from hexveil.mechanisms.looks.pooled_means import HISTOGRAM
-from hexveil.mechanisms.looks.user_weights import (
-    UserMeanPrior,
-)
+from hexveil.mechanisms.looks.user_weights import UserMeanPrior
 from hexveil.mechanisms.sensitivity_report import (
     GaussianNoise,
     LaplaceNoise,

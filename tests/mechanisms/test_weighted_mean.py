@@ -12,10 +12,7 @@ import hexveil as hv
 from hexveil.mechanisms import noise
 from hexveil.mechanisms.looks import weighted_mean
 from hexveil.model.public_metadata import ValueLattice
-from mechanisms.measuring import (
-    shares_of,
-    weighted_scales,
-)
+from mechanisms.measuring import shares_of, weighted_scales
 from mechanisms.setting import dataset_of
 from publishing.releases import statements_of
 

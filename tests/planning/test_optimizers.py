@@ -31,11 +31,7 @@ from hexveil.planning.optimizers.mean_error import (
 )
 from hexveil.planning.optimizers.mean_error_bound import mean_error_lower_bound
 from hexveil.planning.optimizers.per_cell import largest_cell_epsilon, max_relative_loss
-from hexveil.planning.optimizers.user_factors import (
-    ClippingProblem,
-    is_infeasible,
-    minimize_loss,
-)
+from hexveil.planning.optimizers.user_factors import ClippingProblem, is_infeasible, minimize_loss
 from hexveil_research.papers.comp_setting import comp_setting
 from planning.plan_grid import TINY, losses, shares
 from strategies import occupancies

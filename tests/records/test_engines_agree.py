@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil import Cells, InputError, Labels, OneCell, RecordFormat, Select, from_sums, read
-from records import (
-    test_record_format,
-    test_refusals,
-)
+from records import test_record_format, test_refusals
 from records.engines import PANDAS, agree
 from records.printed import sums_query
 from records.test_read import (

@@ -54,6 +54,7 @@ def test_a_release_says_that_it_opens_an_account(here, call, refuse):
     """With its budget; a second release does not, and a name much like it is refused."""
     said = call("release run.toml")
     assert "Account            opened 'buses' with a new budget: epsilon" in said.out
+    assert "per vehicle, lifetime." in " ".join(said.out.split())
     again = call("release run.toml --out again")
     assert "opened" not in again.out
     other = refuse("release run.toml --out other --dataset Buses")

@@ -126,17 +126,17 @@ def spent(spend: Spend) -> str:
     )
 
 
-def budget_words(account: Account) -> str:
-    """Return a budget, its unit and its window as text."""
+def budget_words(account: Account, unit: str = "") -> str:
+    """Return a budget, its unit and its window as text; `unit` in place of the pinned one."""
     refill = "lifetime" if account.window == "lifetime" else f"refilled every {account.window}"
-    return f"epsilon {account.budget_text} per {account.unit or 'unit'}, {refill}"
+    return f"epsilon {account.budget_text} per {unit or account.unit or 'unit'}, {refill}"
 
 
-def new_account_row(book: Ledger | None) -> Row:
+def new_account_row(book: Ledger | None, unit: str) -> Row:
     """Return that a command opened an account, with its budget; an empty row if it was there."""
     if book is None or not book.opened:
         return ("Account", None)
-    budget = budget_words(book.account)
+    budget = budget_words(book.account, unit)
     return ("Account", f"opened {book.account.name!r} with a new budget: {budget}.")
 
 

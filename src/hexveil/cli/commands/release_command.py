@@ -18,6 +18,7 @@ from hexveil.planning.request import refuse
 from hexveil.publishing.folder import check_writable
 from hexveil.publishing.published_numbers import Release
 from hexveil.report.geography.context import read_context
+from hexveil.report.templates import unit_name
 
 BOOKED = (
     "the one booked for this request before; it costs nothing more. To plan again and pay again, "
@@ -41,17 +42,18 @@ def release(run: Run, options: declarations.ReleaseOptions) -> None:
     # Opened only now, because it registers the data set: a run refused above leaves no trace.
     book = planned.open_ledger(account)
     used = planned if book is None else planned.as_booked(book)
+    unit = unit_name(planned.facts.privacy_unit)
     if not options.as_json:
         source = None if used is planned else BOOKED
         if saved is not None:
             place = shared_steps.resolve_path(run, saved)
             source = f"as saved in {place}; the run file's settings for planning are not used."
         formatting.print_rows(
-            [*used.price_rows(), warning, ("Plan", source), new_account_row(book)]
+            [*used.price_rows(), warning, ("Plan", source), new_account_row(book, unit)]
         )
     published, opened = used.publish(account, book)
     written = write(run, published, folder)
-    account_rows = [] if book is not None else [new_account_row(opened)]
+    account_rows = [] if book is not None else [new_account_row(opened, unit)]
     formatting.show(
         lambda: [*account_rows, *end_rows(used, published, written, opened)],
         lambda: release_json(used, published, written, opened),

@@ -73,7 +73,7 @@ def test_python_publishes_as_the_command_does(daily):
     (again,) = hv.publish("run.toml", DAYS[0], out="elsewhere")
     assert (again.state, again.epsilon, spent()) == ("published before", 0.0, 1)
     assert len(folders(Path("elsewhere", "buses"))) == 1
-    with pytest.raises(hv.InputError, match="a day must look like"):
+    with pytest.raises(hv.InputError, match="a day must be a date"):
         hv.publish("run.toml", "yesterday")
 
 

@@ -38,7 +38,7 @@ release run.toml --set release.context=roads.geojson | context.*roads.geojson
 release run.toml --ledger run.toml | run.toml
 release run.toml --epsilon 0.01 | nothing was spent: this grid is too fine
 publish run.toml | name a day \(--date\), or the first and the last
-publish run.toml --date tomorrow | a day must look like 2026-11-20
+publish run.toml --date tomorrow | a day must be a date such as 2026-11-20
 publish run.toml --from 2022-01-02 --to 2022-01-01 | must be a span
 publish run.toml --date 2022-01-01 --timezone UTC --set publish.wait=soon | wait must be a time such
 publish run.toml --date 2022-01-01 --set select.dates=2022-01-01,2022-01-02 | cannot be combined

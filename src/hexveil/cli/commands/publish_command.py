@@ -290,7 +290,7 @@ def _date(text: str | None) -> date:
     try:
         return date.fromisoformat(text or "")
     except ValueError:
-        raise InputError(f"a day must look like 2026-11-20, got {text!r}.") from None
+        raise InputError(f"a day must be a date such as 2026-11-20, got {text!r}.") from None
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,9 @@ def test_a_release_says_that_it_opens_an_account(here, call, refuse):
     assert "opened" not in again.out
     other = refuse("release run.toml --out other --dataset Buses")
     assert "--set ledger.accept_similar_name=true" in other.err
+    days = "--dry-run --timezone UTC --set read.privacy_unit=user-day"
+    dry = refuse("release run.toml --out other", days)
+    assert "protect a user, this one a user-day" in dry.err
     assert not (here / "other").exists()
     accepted = "--dataset Buses --set ledger.accept_similar_name=true --set plan.edition=2"
     assert "opened 'Buses'" in call("release run.toml --out other", accepted).out

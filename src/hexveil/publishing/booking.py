@@ -134,6 +134,11 @@ def any_unit_charge(
     return Charge(request_name(facts), booked | {"delta": promise.delta}, metered, promise.delta)
 
 
+def refuse_other_unit(public: Any, ledger: Ledger) -> None:  # noqa: ANN401  counted facts
+    """Refuse a release of another unit, id space or codes than its account pins."""
+    ledger.account.refuse_other_unit(*_pinned(unit_of(public), public).values())
+
+
 def pin_unit(public: Any, ledger: Ledger) -> None:  # noqa: ANN401  counted facts
     """Pin unit, id space and codes of a release that books nothing, or refuse other ones.
 

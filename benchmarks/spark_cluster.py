@@ -193,25 +193,20 @@ class Steps:
 
     def __init__(self, engine: str, rows: int) -> None:
         self._engine, self._rows = engine, rows
-        self.seconds: dict[str, float] = {}
-        self.cpu: dict[str, float] = {}
+        self.told: dict[str, dict[str, float]] = {"seconds": {}, "cpu": {}}
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Measure the body."""
         began, cpu = time.monotonic(), cpu_seconds()
         yield
-        self.seconds[name] = time.monotonic() - began
-        self.cpu[name] = cpu_seconds() - cpu
+        seconds, taken = time.monotonic() - began, cpu_seconds() - cpu
+        self.told["seconds"][name], self.told["cpu"][name] = seconds, taken
         print(
-            f"{self._engine:5} {name:8} {self.seconds[name]:7.1f} s  {self.cpu[name]:7.1f} CPU s"
-            f"  {self._rows / self.seconds[name]:12,.0f} records/s",
+            f"{self._engine:5} {name:8} {seconds:7.1f} s  {taken:7.1f} CPU s"
+            f"  {self._rows / seconds:12,.0f} records/s",
             flush=True,
         )
-
-    def told(self) -> dict[str, dict[str, float]]:
-        """Return all of them."""
-        return {"seconds": self.seconds, "cpu": self.cpu}
 
 
 def job(steps: Steps, folder: Path, ledger: Path, engine: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -266,7 +261,7 @@ def by_spark(address: str, folder: Path, rows: int, *, floor: bool) -> dict[str,
     sizes |= {"driver MB": {"python": peak_mb(os.getpid()), "java": peak_mb(java)}}
     sizes |= {"executor MB": of_executors}
     spark.stop()
-    return sizes | steps.told()
+    return sizes | steps.told
 
 
 def by_local_engine(folder: Path, rows: int) -> dict[str, Any]:
@@ -280,7 +275,7 @@ def by_local_engine(folder: Path, rows: int) -> dict[str, Any]:
         connection.execute(f"SELECT count(*), sum(n), sum(total), sum(total_sq) FROM ({query})")
         connection.close()
     sizes = job(steps, folder, folder / "local.sqlite", None)
-    return sizes | {"process MB": peak_mb(os.getpid())} | steps.told()
+    return sizes | {"process MB": peak_mb(os.getpid())} | steps.told
 
 
 def measured(rows: int, users: int, options: list[str]) -> dict[str, Any]:

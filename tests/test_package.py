@@ -8,6 +8,7 @@ the packages of this environment that the extra and what it needs name in their 
 import functools
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -43,22 +44,9 @@ def missing(reason):
 
 @functools.cache
 def environment():
-    """Return the environment for uv: the index that pip is set to, for uv does not ask pip."""
-    asked = [sys.executable, "-m", "pip", "config", "list"]
-    lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    found = dict(re.findall(r"^\S*\.([a-z-]+)='(.*)'$", lines, flags=re.MULTILINE))
-    names = {
-        "index-url": "UV_DEFAULT_INDEX",
-        "extra-index-url": "UV_INDEX",
-        "find-links": "UV_FIND_LINKS",
-        "cert": "SSL_CERT_FILE",
-    }
-    named = {new: found[old] for old, new in names.items() if old in found}
-    named["UV_FIND_LINKS"] = ",".join(named.get("UV_FIND_LINKS", "").split())
-    alike = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_PYTHON_DOWNLOADS": "never"}
-    alike["UV_LINK_MODE"] = "symlink"
-    apart = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")
-    return named | alike | {key: os.environ[key] for key in os.environ.keys() - apart}
+    """Return the environment for uv, with links for what it installs."""
+    given = runpy.run_path(str(ROOT / "tools" / "uv.py"))["environment"]()
+    return {"UV_LINK_MODE": "symlink"} | given
 
 
 def uv(*arguments):

@@ -43,7 +43,7 @@ def main() -> int:
     files = naming("|".join(WORDS[package] for package in packages))
     path = os.pathsep.join(filter(None, (str(TESTS / "absent"), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"HEXVEIL_ABSENT": " ".join(packages), "PYTHONPATH": path}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--hypothesis-profile=quick"]
+    command = [sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=quick"]
     print(f"-- without {', '.join(packages)}: {len(files)} files", flush=True)
     return subprocess.run(
         [*command, "-m", f"{ALONE} and not spark", *files], cwd=ROOT, env=environment, check=False

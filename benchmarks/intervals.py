@@ -2,7 +2,6 @@
 
 Usage: python benchmarks/intervals.py [--sets NAME ...] [--epsilon E ...] [--delta D]
        [--model values|presence] [--ranges R ...] [--releases 20] [--final] [--csv FILE]
-       [--label NAME]
 
 The sets, and which of them may be tuned on: interval_sets.py; those of collection.py, by name or
 purpose (tuning, judging, goal), have public occupancy alone. Each row is of whole releases through
@@ -98,7 +97,6 @@ class Shown:
 class Row:
     """Results on one set at one epsilon under one model; see the head of this file."""
 
-    label: str
     set: str
     model: str
     epsilon: str
@@ -243,7 +241,7 @@ def of_plan(
         found["predicted_error"] = found["error"]
     stated = [next(iter(one.statements.values()))["accuracy"][0]["typical_error"] for one in made]
     return Row(
-        given.label, name, "", "", given.delta or "0", len(made), true.size, **found,
+        name, "", "", given.delta or "0", len(made), true.size, **found,
         predicted=float(predicted), stated=float(np.mean([x for x in stated if x])),
     )  # fmt: skip
 
@@ -278,7 +276,6 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--delta", help="of a promise of ε and δ, like 1e-6")
     parser.add_argument("--releases", type=int, default=20)
     parser.add_argument("--final", action="store_true", help="final sets: after the last change")
-    parser.add_argument("--label", default="")
     parser.add_argument("--csv", type=Path, help="file of rows to add to")
     given = parser.parse_args(words)
     if given.sets is None:
@@ -306,7 +303,7 @@ def load_rows(file: Path) -> list[Row]:
             Row(*(kinds[str(field.type)](line[field.name]) for field in dataclasses.fields(Row)))
             for line in csv.DictReader(lines)
         ]
-    places = ("label", "set", "model", "epsilon", "delta", "clipping_range")
+    places = ("set", "model", "epsilon", "delta", "clipping_range")
     return list({tuple(getattr(row, name) for name in places): row for row in rows}.values())
 
 

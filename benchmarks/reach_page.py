@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # the files beside thi
 import intervals
 from collection import COLLECTION, GOALS
 from interval_sets import SETS
-from intervals import RANGES, Row, load_rows
+from intervals import MODELS, RANGES, Row, load_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,12 +32,10 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE, FIGURES = DOCS / "understand" / "reach.md", DOCS / "figures"
 TABLE = re.compile(r"(<!-- table: (?P<name>[^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MEASURED = {
-    "intervals.csv": ("--releases", "50"),
+    "intervals.csv": ("--releases", "20"),
     "clipping-ranges.csv": ("--sets", "judging", "goal", "--ranges", *RANGES, "--releases", "8"),
 }
 """Options of intervals.py by the file of their rows: what it judges by itself, and each range."""
-NOW = "now"
-"""Label of the rows of the page; those of "before" were measured before pooled histograms."""
 FIXED = RANGES[:-1]
 """Ranges that the default is compared with in hindsight."""
 DEFAULT = RANGES[-1]
@@ -61,44 +59,29 @@ WAYS = {
 """Rows of the tables of other methods."""
 
 
-class Intervals:
-    """Rows of intervals.py under one privacy model, in pairs: before pooled histograms, and now."""
+def intervals_held(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each question, a column for each privacy model and delta."""
+    kinds = [(model, delta) for model in MODELS for delta in ("0", "1e-6")]
+    columns = [[row for row in rows if (row.model, row.delta) == kind] for kind in kinds]
+    low, high = INTERVALS
 
-    def __init__(self, model: str) -> None:
-        """Read the rows; those of final sets and with a delta were measured now alone."""
-        rows = [row for row in load_rows(FIGURES / "intervals.csv") if row.model == model]
-        self.now = [row for row in rows if row.label == NOW]
-        self.at = {_place(row): row for row in rows if row.label == "before"}
-        self.pairs = [(self.at[_place(r)], r) for r in self.now if _place(r) in self.at]
+    def line(text: str, figure: Callable[[list[Row]], str]) -> str:
+        return _line(text, *map(figure, columns))
 
-    def summary(self) -> Iterator[str]:
-        """Yield a line for each question: before, and now."""
-        low, high = INTERVALS
+    def count(text: str, holds: Callable[[Row], bool]) -> str:
+        return line(text, lambda column: str(sum(map(holds, column))))
 
-        def count(text: str, holds: Callable[[Row], bool]) -> str:
-            return _line(text, *(str(sum(map(holds, each))) for each in both))
-
-        both = list(zip(*self.pairs, strict=True))
-        yield from _head(f"of {len(self.pairs)} rows", "before", "now")
-        held = [[row.coverage for row in each] for each in both]
-        yield _line("coverage, average", *(f"{np.mean(each):.1%}" for each in held))
-        yield _line("coverage, least", *(f"{min(each):.1%}" for each in held))
-        yield count(f"coverage below {low:.0%}", lambda row: row.coverage < low)
-        yield count(f"coverage above {high:.1%}", lambda row: row.coverage > high)
-        yield count("a cell covered in less than 70%", lambda row: row.worst < LEAST_CELL)
-        yield count("of good cells more than 10% outside", lambda row: row.good_outside > 0.1)
-        yield count(
-            "expected error beyond 1.5 times the true one", lambda r: not 1 / 1.5 <= r.ratio <= 1.5
-        )
-        better = [now.error / before.error for before, now in self.pairs]
-        sound = [now.error / before.error for before, now in self.pairs if before.coverage >= low]
-        for text, each in (("error now over before", better), ("where intervals held", sound)):
-            mean = float(np.exp(np.mean(np.log(each))))
-            yield _line(f"{text}, average of {len(each)}", "", f"{mean:.2f}")
-
-
-def _place(row: Row) -> tuple[str, str, str]:
-    return row.set, row.epsilon, row.delta
+    yield from _head("", *(f"{model}, δ = {delta}" for model, delta in kinds))
+    yield line("rows", lambda column: str(len(column)))
+    yield line("coverage, average", lambda c: f"{np.mean([row.coverage for row in c]):.1%}")
+    yield line("coverage, least", lambda c: f"{min(row.coverage for row in c):.1%}")
+    yield count(f"coverage below {low:.0%}", lambda row: row.coverage < low)
+    yield count(f"coverage above {high:.1%}", lambda row: row.coverage > high)
+    yield count("a cell covered in less than 70%", lambda row: row.worst < LEAST_CELL)
+    yield count("of good cells more than 10% outside", lambda row: row.good_outside > 0.1)
+    yield count(
+        "expected error beyond 1.5 times the true one", lambda r: not 1 / 1.5 <= r.ratio <= 1.5
+    )
 
 
 class Judged:
@@ -107,7 +90,7 @@ class Judged:
     def __init__(self, rows: Iterable[Row]) -> None:
         """Take the rows of judging sets."""
         judging = [one.name for one in COLLECTION.values() if one.purpose == "judging"]
-        mine = [row for row in rows if row.set in judging and row.label == NOW]
+        mine = [row for row in rows if row.set in judging]
         self.rows = sorted(mine, key=lambda row: (judging.index(row.set), float(row.epsilon)))
         self.at = {(row.set, row.epsilon, row.clipping_range): row for row in self.rows}
 
@@ -157,7 +140,7 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a line for each goal: what the default publishes at epsilon 1."""
     head = ("set", "cells", "constant", "goal", "default", "takes", "covered", "worst cell", "runs")
     yield from _head(*head)
-    places = {(row.set, row.epsilon, row.clipping_range): row for row in rows if row.label == NOW}
+    places = {(row.set, row.epsilon, row.clipping_range): row for row in rows}
     found = {name: places.get((name, "1", DEFAULT)) for name in GOALS}
     for name, goal in GOALS.items():
         row, unit = found[name], COLLECTION[name].unit
@@ -227,15 +210,13 @@ def _head(*cells: str) -> tuple[str, str]:
 
 def tables(rows: Sequence[Row]) -> dict[str, Iterator[str]]:
     """Return every table by its name on the page."""
-    made = {
+    return {
+        "intervals": intervals_held(load_rows(FIGURES / "intervals.csv")),
         "summary": summary(rows),
         "goals": goals(rows),
         "where maps lose": losing(),
+        "methods on flights": other_methods("flights"),
     }
-    for model in ("values", "presence"):
-        found = Intervals(model)
-        made[f"intervals, {model}"] = found.summary()
-    return made | {"methods on flights": other_methods("flights")}
 
 
 def rewrite(page: str, rows: Sequence[Row]) -> str:
@@ -257,14 +238,13 @@ def measure(names: Sequence[str], more: Sequence[str]) -> None:
         sets = [name for name in names if name in known]
         if sets or not names:
             chosen = ["--sets", *sets] if sets else []
-            label = ["--label", NOW, "--csv", str(FIGURES / file)]
-            intervals.main([*words, *label, *chosen, *more])
+            intervals.main([*words, "--csv", str(FIGURES / file), *chosen, *more])
 
 
 def main() -> int:
     """Write the tables of the page; with --measure, of errors that are measured first."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--measure", action="store_true", help="all sets first; takes a night")
+    parser.add_argument("--measure", action="store_true", help="all sets first; takes two hours")
     parser.add_argument("--sets", nargs="+", default=[], help="of these sets alone")
     given, more = parser.parse_known_args()
     if more and not given.measure:

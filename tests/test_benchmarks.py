@@ -106,11 +106,3 @@ def test_tables_of_reach_are_those_of_the_files(load):
     places = {(row.set, row.epsilon) for row in judged.rows}
     assert set(judged.at) == {(*place, kind) for place in places for kind in reach_page.RANGES}
     assert {(name, epsilon) for name in JUDGING.split() for epsilon in ("0.5", "1")} <= places
-
-
-def test_rows_that_were_measured_again_are_those_of_the_seed(load):
-    """Nobody chose them: a third of each model and delta."""
-    recheck = load("recheck")
-    rows = recheck.load_rows(recheck.FIGURES / "intervals.csv")
-    now, again = ([row for row in rows if row.label == label] for label in ("now", "again"))
-    assert set(map(recheck.place, again)) == set(map(recheck.place, recheck.drawn(now, 3, 1128)))

@@ -25,6 +25,8 @@ Widths of intervals: tuning flights of January to June and seeds 5, 7, 11 and 12
 seeds 61, 67 and 71, and flights over 28 days from 15 September and from 1 November (a few of whose
 days were in the series of every eighth day before). Flights of August are not clean any more.
 
+Numbers of units under private presence: tuning cars of seed 11, judging, once, 73 and 79, 16 days.
+
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half
 speed from day 21 on, and from day 26 on half of the fleet is gone. Ranges follow from memory as in

@@ -34,7 +34,7 @@ from hexveil.publishing.catalogue.holder_statements import Catalogue
 from hexveil.publishing.folder import FolderOptions
 from hexveil.publishing.kinds.presence_manifest import presence_request, request_name
 from hexveil.publishing.manifest import fingerprint, request_of
-from hexveil.publishing.memory.history import MOST_CELLS, History
+from hexveil.publishing.memory.history import History
 from hexveil.publishing.memory.planned_days import expected_errors
 from hexveil.publishing.memory.presence_history import forecast_declared
 from hexveil.publishing.pipeline import booked_plan, preview_release, replay_presence
@@ -194,21 +194,22 @@ def plan_release(
     history : History, optional
         Earlier releases, for clipping ranges and estimates.
     """
+    dataset: Any = None
     if arguments.is_presence_private(run):
-        plan = plan_declared(run, declare_run(run), history)
-        planned = PlannedRelease(run, plan, plan.refusal, history=history)
+        built = plan_declared(run, declare_run(run), history)
+        warning = built.refusal
     elif saved is not None:
         # Any other folder is refused before records are read.
         saved_plans.read_words(saved)
-        dataset: Any = shared_steps.read_releasable(run)
+        dataset = shared_steps.read_releasable(run)
         return PlannedRelease(run, Plan.load(saved, dataset), None, dataset)
     else:
         dataset = shared_steps.read_releasable(run)
         built = shared_steps.plan_run(run, dataset.public, history)
         warning = shared_steps.describe_infeasibility(built)
-        if warning is not None and history is not None:
-            warning = _judge_in_series(built, dataset.public, len(history.releases), warning)
-        planned = PlannedRelease(run, built, warning, dataset, history)
+    if warning is not None and history is not None and built.is_single:
+        warning = _judge_in_series(run, built.single, len(history.releases), warning)
+    planned = PlannedRelease(run, built, warning, dataset, history)
     accepted = run.release.accept_noise if accept_noise is None else accept_noise
     if planned.warning is not None and not accepted:
         raise InputError(
@@ -218,21 +219,24 @@ def plan_release(
     return planned
 
 
-def _judge_in_series(plan: Plan, facts: Any, earlier: int, warning: str) -> str | None:  # noqa: ANN401  of the plan
+def _judge_in_series(run: Run, component: Any, earlier: int, warning: str) -> str | None:  # noqa: ANN401  of any kind
     """Return the warning about a day of an archive: its estimates remember earlier days.
 
     None if these are expected to make up for the noise; else with the day from which they do.
     """
-    if not plan.is_single or facts.occupancy.n_cells > MOST_CELLS:
+    asked = PlanArguments(**arguments.plan_arguments(run)).of_column(component.facts.value)
+    is_bought = asked.clipping_range != "auto" or 'clipping_range="bounds"' in asked.terms()
+    # Days help against noise alone: not where little of the traffic is in open cells.
+    judged = [one for one in component.statistic_errors if not one.beats_constant]
+    if is_bought or not judged:
         return warning
-    component: Any = plan.single
-    if component.statistics != ("mean",) or component.request.clipping_range != "auto":
+    asked, days = replace(asked, epsilon=component.epsilon), max(DAYS_AHEAD, earlier + 1)
+    try:
+        errors = expected_errors(component.facts, asked, days).errors
+    except InputError:  # of what is not remembered
         return warning
-    days = max(DAYS_AHEAD, earlier + 1)
-    asked = PlanArguments(epsilon=plan.epsilon, delta=plan.delta or None)
-    errors = expected_errors(facts, asked, days).errors
     usable = next(
-        (day for day, error in enumerate(errors) if error < component.baseline_error), None
+        (day for day, error in enumerate(errors) if error < judged[0].baseline_error), None
     )
     if usable is None:
         return warning

@@ -226,7 +226,7 @@ class DistributionComponent(PlanComponent):
     @property
     def statistic_errors(self) -> tuple[StatisticError, ...]:
         """Predicted error of each statistic, and that of one number for all cells."""
-        judged = [] if self.moment_plan is None else [self.moment_plan.statistic_error]
+        judged = () if self.moment_plan is None else self.moment_plan.statistic_errors
         usual = float(self.facts.lattice.span) / PRIOR_SHARE
         median = usual if self.baseline_error is None else self.baseline_error
         shares = self.component.share_error

@@ -300,16 +300,16 @@ class MomentComponent(ReadOnlyArrays, MomentFigures):
         return {name: float(np.max(model.error)) for name, model in limited.items()}
 
     @property
-    def statistic_error(self) -> StatisticError:
+    def statistic_errors(self) -> tuple[StatisticError, ...]:
         """Predicted error of the first statistic, and that of one number for all cells."""
         support = self.support
         name = self.primary_statistic.name
-        return StatisticError(name, support.mean_error, support.baseline_error)
+        return (StatisticError(name, support.mean_error, support.baseline_error),)
 
     @property
     def refusal(self) -> str | None:
         """The sentence that refuses a map with nothing to say; None for a useful one."""
-        return refusal_of([self.statistic_error])
+        return refusal_of(self.statistic_errors)
 
     @property
     def smoothing_trouble(self) -> str | None:

@@ -163,6 +163,26 @@ def check_values_enter_by_releases_alone(archive, run="run.toml", source="city.p
     assert all(one == other for one, other in both)
 
 
+def check_judged_in_series(text, usable):
+    """Assert that a refusal names the day from which a series is usable, which then passes.
+
+    The days before are published by accepting noise; without memory no refusal speaks of a series.
+    """
+    strict = text.replace("accept_noise = true", "")
+    for name, run in {"any": text, "run": strict}.items():
+        Path(f"{name}.toml").write_text(run)
+    Path("alone.toml").write_text(strict.replace('wait = "6h"', 'history = "none"'))
+    (first,) = hv.publish("run.toml", DAYS[0], DAYS[0])
+    assert first.state == "failed"
+    assert f"as a daily series it is expected to be usable from day {usable} on" in first.message
+    (alone,) = hv.publish("alone.toml", DAYS[0], DAYS[0])
+    assert alone.state == "failed"
+    assert "as a daily series" not in alone.message
+    outcomes = hv.publish("any.toml", DAYS[0], DAYS[usable - 2])
+    outcomes += hv.publish("run.toml", DAYS[usable - 1], DAYS[usable - 1])
+    assert [one.state for one in outcomes] == ["published"] * usable
+
+
 def planned(folder):
     """Return the request and the plan that a folder states, and what each cell is clipped to."""
     own, table = component(folder), pq.read_table(folder / "cells.parquet")

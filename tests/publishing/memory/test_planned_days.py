@@ -90,6 +90,13 @@ def test_people_read_what_errors_are_averages_over(planned):
     assert re.search("the traffic in some [0-9]+ cells that are expected to be open.* Day 5", said)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_of_quantiles_alone_are_a_lower_bound(planned, kind):
+    """Quantiles of cells differ by more than the prior says, and by what no mean rank tells."""
+    said = planned(f"{KINDS[kind]} --days 2 --epsilon 1".replace("--json", ""))
+    assert ("as a lower bound" in said) == (kind == "p50")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

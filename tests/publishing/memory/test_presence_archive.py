@@ -18,6 +18,7 @@ from publishing.memory.archives import (
     DAYS,
     FILE,
     SERIES,
+    check_judged_in_series,
     check_values_enter_by_releases_alone,
     component,
     contents,
@@ -72,6 +73,13 @@ def published(city, tmp_path, monkeypatch):
     return Path("maps/cars")
 
 
+def test_a_day_is_judged_by_what_its_averages_remember(city, tmp_path, monkeypatch):
+    """A refusal from declarations names the day from which a series is usable."""
+    monkeypatch.chdir(tmp_path)
+    text = RUN.replace("cars.parquet", str(city / "cars.parquet"))
+    check_judged_in_series(text.replace("[plan]", "[plan]\nbaseline_error = 1.36"), usable=3)
+
+
 def test_folders_verify_and_are_all_that_averages_are_made_of(published):
     """A recipient computes forecasts and averages from the three folders alone, and agrees."""
     places = folders(published)
@@ -88,6 +96,10 @@ def test_folders_verify_and_are_all_that_averages_are_made_of(published):
     assert "mean_today" not in hv.load(places[0]).columns
     is_open = np.array(table["is_open"].to_pylist())
     assert last.published.slot.size == is_open.sum() < is_open.size
+    # No unit weighs more than 1 in a cell, and each is declared to be in 10 cells.
+    units, weight = 1 / last.published.share_squares, table["weight"].to_numpy()[is_open]
+    assert (units > 0.999 * weight).all()
+    assert units.sum() == pytest.approx(10 * weight.sum(), rel=0.01)
     given = remember([one.published for one in releases], releases[1].deviations)
     assert given.forecast.mean == pytest.approx(last.forecast.mean, rel=1e-6)
     estimates = estimate_day(last.published, given.forecast)

@@ -19,6 +19,7 @@ from publishing.memory.archives import (
     FILE,
     RUN,
     SIMULATE,
+    check_judged_in_series,
     check_values_enter_by_releases_alone,
     component,
     contents,
@@ -55,19 +56,7 @@ def test_a_day_is_judged_by_what_its_estimates_remember(city, tmp_path, monkeypa
     """A day that is too noisy names the day from which a series is usable; that one passes."""
     monkeypatch.chdir(tmp_path)
     text = RUN.replace("city.parquet", str(city / "city.parquet"))
-    text = text.replace("epsilon = 3", "epsilon = 2")
-    Path("any.toml").write_text(text)
-    Path("run.toml").write_text(text.replace("accept_noise = true", ""))
-    (first,) = hv.publish("run.toml", DAYS[0], DAYS[0])
-    assert first.state == "failed"
-    assert "as a daily series it is expected to be usable from day 2 on" in first.message
-    assert hv.publish("any.toml", DAYS[0], DAYS[0])[0].state == "published"
-    assert hv.publish("run.toml", DAYS[1], DAYS[1])[0].state == "published"
-    alone = text.replace("accept_noise = true", "").replace('wait = "6h"', 'history = "none"')
-    Path("alone.toml").write_text(alone)
-    (third,) = hv.publish("alone.toml", DAYS[2], DAYS[2])
-    assert third.state == "failed"
-    assert "as a daily series" not in third.message
+    check_judged_in_series(text.replace("epsilon = 3", "epsilon = 2"), usable=2)
 
 
 def test_folders_verify_and_are_all_that_estimates_are_made_of(published):

@@ -15,6 +15,7 @@ from publishing.memory.archives import (
     DAYS,
     RUN,
     SIMULATE,
+    check_judged_in_series,
     check_values_enter_by_releases_alone,
     component,
     contents,
@@ -49,6 +50,17 @@ def published(request, city, tmp_path, monkeypatch):
     kind = request.param
     enter_copy(city, tmp_path, monkeypatch, f"{kind}.toml", kind)
     return kind, Path(kind, kind)
+
+
+@pytest.mark.parametrize(("statistic", "epsilon"), [("p50", "3"), ("share<10", "0.8")])
+def test_a_day_is_judged_by_what_its_scores_remember(
+    city, tmp_path, monkeypatch, statistic, epsilon
+):
+    """A refusal of a quantile or a share names the day from which a series is usable."""
+    monkeypatch.chdir(tmp_path)
+    text = RUN.replace("city.parquet", str(city / "city.parquet"))
+    text = text.replace("epsilon = 3", f'epsilon = {epsilon}\nstatistics = ["{statistic}"]')
+    check_judged_in_series(text, usable=3)
 
 
 def test_folders_verify_and_are_all_that_scores_are_made_of(published):

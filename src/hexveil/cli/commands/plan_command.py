@@ -13,6 +13,7 @@ from hexveil.cli.formatting import at_least, number_text, price
 from hexveil.cli.plan_text import map_rows, price_rows
 from hexveil.config import Run, arguments
 from hexveil.model.declared_grid import DeclaredFacts
+from hexveil.model.statistic_terms import Quantile, term_of
 from hexveil.planning.feasibility.recommendation import describe_repeats
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.records.progress import show_progress
@@ -179,4 +180,9 @@ def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]
         "differences between places, hours and days, if every day is like these records, which "
         "count as one."
     )
+    if isinstance(term_of(statistic), Quantile):
+        text += (
+            " Take them as a lower bound: quantiles are read off one shape for all cells, by "
+            "the usual spread of values."
+        )
     return [("Expected", text), *((f"Day {day}", errors[day - 1]) for day in shown)]

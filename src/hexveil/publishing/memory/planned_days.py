@@ -220,9 +220,9 @@ def plan_days(facts: Facts, options: PlanArguments, n_days: int) -> PlannedDays:
             f"maps of more than {MOST_CELLS} cells are not remembered, and this one has "
             f"{n_cells:,}; choose a coarser grid (--resolution, --timeslot)."
         )
+    term = planned_term(options, is_presence_private=isinstance(facts, DeclaredFacts))
     if isinstance(facts, DeclaredFacts):
         return _declared_days(facts, options, n_days)
-    term = planned_term(options, is_presence_private=False)
     if term is None:
         return _counted_days(facts, options, n_days, PRIOR_SD)
     days = _counted_days(distribution_measures.score_metadata(facts), options, n_days, SCORE_SD)

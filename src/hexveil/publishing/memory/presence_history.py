@@ -2,7 +2,7 @@
 
 Of each open cell the noisy weight W and balance D are a look at its average (`RatioLook`). Whether
 a cell is open follows from its weight, so that a closed one says nothing about its average, and has
-no likelihood. Weights stand for shares of records: w / p, p the cell's price, as a part of all.
+no likelihood. Shares of records are taken to be even over its units, by its weight and price.
 What `cut_off_error` allows for in an interval of the day alone is in the likelihood as well.
 """
 
@@ -162,20 +162,19 @@ def _summarize(
         ratio = 1.0 if allocation.form.coarse_share else WITHIN_SHARE
         usual = WITHIN_SHARE * PRIOR_SD * span
         users = drawn_to_usual(ratio * span * _deviation(shape), shape, usual, _deviation)
-    # A unit is in several cells, with a part of its weight in each.
-    in_cells = component.request.cells_of_unit
-    sure = np.maximum(weight, 1.0)
+    # A unit's weight is divided by the prices of its cells: a cell of a high price, among others of
+    # the usual one, has nearly all of it, and so about as many units as weight.
+    sure, prices = np.maximum(weight, 1.0), allocation.fine_window(outputs).prices[is_open]
+    relative = sure.sum() / (sure / prices).sum() / prices
+    others = (component.request.cells_of_unit - 1) * relative**law.power
+    units = sure * (1.0 + others) ** (1.0 / law.power)
     drift = GAUSSIAN_DRIFT if isinstance(law, Gaussian) else DRIFT
     design = CellDesign(
-        sure.astype(np.int64), 1.0 / sure / in_cells, 1.0 / sure / in_cells, WEIGHTING**2 / sure,
+        units.astype(np.int64), 1.0 / units, 1.0 / units, WEIGHTING**2 / sure,
         np.full(sure.size, drift / WEIGHT_DRIFT),
     )  # fmt: skip
     scale = np.full(sure.size, law.scale / PARTS)
     look = RatioLook(difference, low, high, scale, isinstance(law, Gaussian), weight=weight)
     when, place, slot = day_and_places(facts, history.day)
     where = when, place[is_open], slot[is_open]
-    day = summarize_day(where, [look], design, UserMeanSpread(0.0, users, users, users), bounds)
-    natural = weight / allocation.fine_window(outputs).prices[is_open]
-    natural = in_cells * np.maximum(natural * (weight.sum() / natural.sum()), 1.0)
-    shares = (1.0 / natural).astype(np.float32).astype(np.float64)
-    return replace(day, user_deviation=float(np.float32(users)), share_squares=shares)
+    return summarize_day(where, [look], design, UserMeanSpread(0.0, users, users, users), bounds)

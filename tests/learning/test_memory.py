@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.learning import published_day
+from hexveil.learning.joint_law import NumberLaw, tilted, update
 from hexveil.learning.memory import Deviations, Memory
-from hexveil.learning.published_day import PublishedDay, summarize_day, tilted, update
+from hexveil.learning.published_day import PublishedDay, summarize_day
 from hexveil.learning.remembering import average_days, estimate_day, factor, remember
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
@@ -77,16 +78,18 @@ def test_the_joint_posterior_is_that_of_a_grid():
     covariance, mean = np.array([[30.0, 18.0], [18.0, 25.0]]), np.array([28.0, 33.0])
     density = laplace_bins(np.array([20.0, 45.0]), 4.0)
     edges = np.tile(EDGES, (2, 1))
-    seen = update(covariance, mean, edges, density, sweeps=12)
+    own = np.array([4.0, 9.0])
+    roots = np.linalg.cholesky(covariance - np.diag(own))
+    seen = update(NumberLaw(mean, own, roots, own), edges, density, sweeps=12)
     grid = np.stack(np.meshgrid(MIDDLES, MIDDLES, indexing="ij"), -1)
     away = grid - mean
     prior = np.exp(-0.5 * np.einsum("abi,ij,abj->ab", away, np.linalg.inv(covariance), away))
     weight = prior * density[0][:, None] * density[1][None]
     norm = 2 * np.pi * np.sqrt(np.linalg.det(covariance)) / (MIDDLES[1] - MIDDLES[0]) ** 2
     exact = np.einsum("ab,abi->i", weight, grid) / weight.sum()
-    assert mean + covariance @ seen.gain == pytest.approx(exact, abs=0.05)
+    _, posterior, variance = tilted(seen.mean, seen.variance, edges, density)
+    assert posterior == pytest.approx(exact, abs=0.05)
     assert seen.evidence == pytest.approx(np.log(weight.sum() / norm), abs=0.05)
-    variance = np.diag(covariance - covariance @ seen.loss @ covariance)
     squares = np.einsum("ab,abi->i", weight, (grid - exact) ** 2) / weight.sum()
     assert variance == pytest.approx(squares, rel=0.05)
 

@@ -16,22 +16,16 @@ Everything here is made of published numbers and public facts: it costs no priva
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.published_day import (
-    FACTORS,
-    LASTING_PRIOR,
-    SWEEPS,
-    PublishedDay,
-    Update,
-    cell_names,
-    update,
-)
+from hexveil.learning.joint_law import SWEEPS, Conditioned, NumberLaw, Update, update
+from hexveil.learning.published_day import FACTORS, LASTING_PRIOR, PublishedDay, cell_names
 
 MULTIPLES: Floats = np.array([0.25, 1.0, 4.0, 16.0])
 LOG_MULTIPLE_SD = 0.7
@@ -43,7 +37,6 @@ WINDOW, ALARM = 7, 7.0
 """Days over which a change may be noticed, and the log likelihood ratio that notices it."""
 USER_SHARE = 0.7
 """Usual part of the deviation of users that differs from day to day: a route has the same users."""
-SWEEPS_OF_A_FIT = 2
 MOST_SHARED = 0.9
 """Largest square of the correlation of what is shown and of what clipping hides."""
 CHANGE = 0.1
@@ -81,10 +74,6 @@ class Deviations:
         middles = Deviations(1 / 8, 1 / 20, 1 / 40, 1 / 100, 1 / 80, 1 / 40, 1.0, 1 / 800)
         scaled = cls(*(span * middle for middle in astuple(middles)))
         return replace(scaled, user=USER_SHARE * user)
-
-
-PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
-"""Standard deviations of the priors, of logarithms."""
 
 
 def usual_deviation(days: Sequence[PublishedDay]) -> float:
@@ -141,26 +130,22 @@ class LevelShift(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    mean: Floats
-    covariance: Floats
+    """Law of levels, weekend, weekend by slot, β, and averages where asked for: rows in this order.
 
-
-@dataclass(frozen=True, eq=False)
-class Truths:
-    """Averages of a day's cells without their lasting errors: mean and covariances.
+    What cells share is few numbers u, all standard normal: of places, slots, weekend, and days. So
+    rows are mean + roots · u + own, the last for each cell apart.
 
     Attributes
     ----------
-    mean : ndarray of float, shape (n,)
-    with_state : ndarray of float, shape (n_state, n)
-    with_shown, covariance : ndarray of float, shape (n, n)
-        With what the cells would show, and of themselves.
+    mean : ndarray of float, shape (n_rows,)
+    roots : ndarray of float, shape (n_rows, k)
+    own : ndarray of float, shape (n_cells, n_parts, n_parts)
+        Covariance of the own parts of a cell's rows: level, β, average.
     """
 
     mean: Floats
-    with_state: Floats
-    with_shown: Floats
-    covariance: Floats
+    roots: Floats
+    own: Floats
 
 
 class Memory:
@@ -194,116 +179,105 @@ class Memory:
         weight = np.exp(self._log_multiples - self._log_multiples.max(axis=1, keepdims=True))
         return np.asarray(weight @ MULTIPLES / weight.sum(axis=1))
 
-    def prior(self, by: Deviations, n_more: int = 0) -> _State:
-        """Return the state before any day: levels, weekend, weekend by slot, β, and zeros."""
+    def rows(self, cells: Ints, n_parts: int = 2) -> Ints:
+        """Return the rows of level, β and average of cells, a row for each cell."""
+        n, first = self.n_cells, self.n_cells + 1 + self.n_slots
+        return np.asarray(cells[:, None] + np.array([0, first, first + n])[:n_parts])
+
+    def prior(self, by: Deviations, n_parts: int = 2) -> _State:
+        """Return the state before any day; averages are 0."""
         n, end = self.n_cells, self.n_cells + 1 + self.n_slots
-        covariance = np.zeros((end + n + n_more, end + n + n_more))
-        levels = (self.span / 3.0) ** 2 + by.place**2 * np.equal.outer(self.places, self.places)
-        if self.n_slots > 1:
-            levels = levels + by.slot**2 * np.equal.outer(self.slots, self.slots)
-        covariance[:n, :n] = levels + by.cell**2 * np.eye(n)
-        covariance[n, n] = by.weekend**2
-        slots, lasting = np.arange(n + 1, end), np.arange(end, end + n)
-        covariance[slots, slots] = by.weekend**2 / 2.0
-        covariance[lasting, lasting] = LASTING_PRIOR**2
-        mean = np.zeros(end + n + n_more)
-        mean[:n] = sum(self.bounds) / 2.0
-        return _State(mean, covariance)
+        is_shared = np.bincount(self.places)[self.places] > 1
+        places = np.equal.outer(self.places, np.unique(self.places[is_shared]))
+        n_slots = self.n_slots if self.n_slots > 1 else 0
+        slots = np.equal.outer(self.slots, np.arange(n_slots))
+        shared = np.hstack([np.full((n, 1), self.span / 3.0), by.place * places, by.slot * slots])
+        k = shared.shape[1]
+        mean = np.zeros(end + (n_parts - 1) * n)
+        roots, own = np.zeros((mean.size, k + 1 + self.n_slots)), np.zeros((n, n_parts, n_parts))
+        mean[:n], roots[:n, :k] = sum(self.bounds) / 2.0, shared
+        roots[n:end, k:] = by.weekend * np.diag([1.0, *[math.sqrt(0.5)] * self.n_slots])
+        own[:, 0, 0] = by.cell**2 + np.where(is_shared, 0.0, by.place**2)
+        own[:, 1, 1] = LASTING_PRIOR**2
+        return _State(mean, roots, own)
 
     def advance(self, state: _State, by: Deviations, number: int) -> _State:
         """Return the state before a day: levels drift, and shifts widen them."""
-        covariance = state.covariance.copy()
-        levels = np.arange(self.n_cells)
-        covariance[levels, levels] += by.drift**2 * self.days[number].gap
+        roots, own = state.roots, state.own.copy()
+        own[:, 0, 0] += by.drift**2 * self.days[number].gap
         for change in self.changes:
             if change.since == number:
-                cells, variance = change.cells, (CHANGE * self.span) ** 2
+                cells, deviation = change.cells, CHANGE * self.span
                 if cells.size > 1:
-                    covariance[np.ix_(cells, cells)] += variance
-                    variance /= 4.0
-                covariance[cells, cells] += variance
-        return _State(state.mean, covariance)
+                    roots = np.hstack([roots, np.zeros((len(roots), 1))])
+                    roots[cells, -1] = deviation
+                    deviation /= 2.0
+                own[cells, 0, 0] += deviation**2
+        return _State(state.mean, roots, own)
 
-    def predict(self, state: _State, by: Deviations, day: _Day) -> tuple[Floats, Floats, Floats]:
-        """Return mean and covariance of a day's true numbers, and the state's with them."""
-        n, cells = self.n_cells, day.cells
+    def predict(self, state: _State, by: Deviations, day: _Day) -> tuple[_State, NumberLaw]:
+        """Return the state with what the cells of a day share, and the law of its true numbers."""
+        n, cells, effect = self.n_cells, day.cells, day.published.lasting
+        roots = np.hstack([state.roots, np.zeros((len(state.roots), 1))])
         columns = [cells]
         if day.published.is_weekend:
             columns += [np.full_like(cells, n), n + 1 + self.slots[cells]]
-        lasting = n + 1 + self.n_slots + cells
-        mean = sum(state.mean[column] for column in columns)
-        with_state = sum(state.covariance[:, column] for column in columns)
-        mean = mean + day.published.lasting * state.mean[lasting]
-        with_state = with_state + day.published.lasting * state.covariance[:, lasting]
-        covariance = sum(with_state[column] for column in columns)
-        covariance = covariance + day.published.lasting[:, None] * with_state[lasting]
+        lasting = self.rows(cells)[:, 1]
+        mean = sum(state.mean[column] for column in columns) + effect * state.mean[lasting]
+        shown = sum(roots[column] for column in columns) + effect[:, None] * roots[lasting]
+        shown[:, -1] = by.day
+        with_own = state.own[cells, 0] + effect[:, None] * state.own[cells, 1]
         variance = (by.within**2 + by.user**2 * day.published.share_squares) * self.multiples[cells]
-        covariance = (covariance + covariance.T) / 2.0 + by.day**2 + np.diag(variance)
-        return np.asarray(mean), np.asarray(covariance), np.asarray(with_state)
+        own = with_own[:, 0] + effect * with_own[:, 1] + variance
+        return _State(state.mean, roots, state.own), NumberLaw(mean, own, shown, with_own)
 
-    def without_lasting(
-        self, state: _State, day: _Day, prediction: tuple[Floats, Floats, Floats]
-    ) -> Truths:
+    def truth(self, state: _State, shown: NumberLaw, day: _Day) -> NumberLaw:
         """Return the law of a day's averages, without the lasting errors of the shown ones."""
-        mean, covariance, with_state = prediction
-        effect, rows = day.published.lasting, self.n_cells + 1 + self.n_slots + day.cells
-        of_truth = with_state - effect * state.covariance[:, rows]
-        with_shown = covariance - effect[:, None] * with_state[rows]
-        return Truths(
-            mean - effect * state.mean[rows],
-            of_truth,
-            with_shown,
-            with_shown - (effect[:, None] * of_truth[rows]).T,
+        effect, rows = day.published.lasting, self.rows(day.cells)[:, 1]
+        of_level = shown.with_own[:, 0]
+        of_day = shown.own - of_level - effect * shown.with_own[:, 1]
+        return NumberLaw(
+            shown.mean - effect * state.mean[rows],
+            state.own[day.cells, 0, 0] + of_day,
+            shown.roots - effect[:, None] * state.roots[rows],
+            of_level + of_day,
         )
+
+    def add_truth(
+        self, state: _State, shown: NumberLaw, day: _Day, weight: Floats
+    ) -> tuple[_State, NumberLaw]:
+        """Return state and law of the numbers, with a day's averages added to the sums."""
+        truth, cells, rows = self.truth(state, shown, day), day.cells, self.rows(day.cells, 3)[:, 2]
+        mean, roots, own = state.mean.copy(), state.roots.copy(), state.own.copy()
+        mean[rows] += weight * truth.mean
+        roots[rows] += weight[:, None] * truth.roots
+        with_parts = weight[:, None] * state.own[cells, 0]
+        own[cells, 2] += with_parts
+        own[cells, :, 2] += with_parts
+        own[cells, 2, 2] += weight**2 * truth.own
+        with_own = shown.with_own.copy()
+        with_own[:, 2] += weight * truth.with_own
+        return _State(mean, roots, own), replace(shown, with_own=with_own)
+
+    def condition(self, state: _State, shown: NumberLaw, day: _Day, given: Conditioned) -> _State:
+        """Return the state after a day, whose numbers have normal factors."""
+        cells, with_own = day.cells, shown.with_own
+        mean, roots, own = state.mean.copy(), state.roots.copy(), state.own.copy()
+        rows, gain = self.rows(cells, with_own.shape[1]), with_own * given.weight[:, None]
+        mean[rows] += with_own * given.shift[:, None]
+        roots[rows] -= gain[:, :, None] * shown.roots[:, None]
+        own[cells] -= gain[:, :, None] * with_own[:, None]
+        return _State(mean + roots @ given.mean, roots @ given.whitener.T, own)
 
     def update_state(
         self, state: _State, by: Deviations, number: int, sweeps: int = SWEEPS
     ) -> tuple[_State, Update, tuple[Floats, Floats]]:
         """Return the state after a day, the update, and mean and variance that were expected."""
-        day, morning = self.days[number], self.advance(state, by, number)
-        mean, covariance, with_state = self.predict(morning, by, day)
-        step = update(covariance, mean, day.published.edges, day.published.density, sweeps)
-        new = _State(
-            morning.mean + with_state @ step.gain,
-            morning.covariance - with_state @ step.loss @ with_state.T,
-        )
-        return new, step, (mean, np.diag(covariance))
-
-    # ---- fitting ----
-
-    def evidence(self, by: Deviations, numbers: Sequence[int]) -> float:
-        """Return the log evidence of some days, with the priors of the deviations."""
-        usual, state, total = Deviations.usual(self.span, self.user), self.prior(by), 0.0
-        for number in numbers:
-            state, step, _ = self.update_state(state, by, number, SWEEPS_OF_A_FIT)
-            total += step.evidence
-        pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(
-            astuple(PRIOR_SDS)
-        )
-        return total - 0.5 * float(pulls @ pulls)
-
-    def fitted(self, by: Deviations, numbers: Sequence[int], rounds: int = 1) -> Deviations:
-        """Return deviations of more evidence: one after the other, up or down by half an e-fold."""
-        best, change = self.evidence(by, numbers), 0.5
-        weekends = any(self.days[number].published.is_weekend for number in numbers)
-        idle = ["slot"] * (self.n_slots == 1) + ["weekend"] * (not weekends)
-        for _ in range(rounds):
-            for field in fields(by):
-                if field.name in idle:
-                    continue
-                for sign in (1.0, -1.0):
-                    is_better = False
-                    while True:
-                        value = getattr(by, field.name) * np.exp(sign * change)
-                        candidate = replace(by, **{field.name: float(value)})
-                        evidence = self.evidence(candidate, numbers)
-                        if evidence <= best:
-                            break
-                        best, by, is_better = evidence, candidate, True
-                    if is_better:
-                        break
-            change /= 2.0
-        return by
+        day = self.days[number]
+        state, shown = self.predict(self.advance(state, by, number), by, day)
+        step = update(shown, day.published.edges, day.published.density, sweeps)
+        new = self.condition(state, shown, day, step.given)
+        return new, step, (shown.mean, shown.variance)
 
     # ---- all days, with changes ----
 
@@ -334,11 +308,11 @@ class Memory:
     def _forecast(self, state: _State, by: Deviations, step: Update) -> Forecast:
         """Return the forecast of the last day, from the state before it."""
         number, day = len(self.days) - 1, self.days[-1]
-        morning = self.advance(state, by, number)
-        _, _, with_state = self.predict(morning, by, day)
-        rows, effect = self.n_cells + 1 + self.n_slots + day.cells, day.published.lasting
-        variance = effect**2 * np.diag(morning.covariance)[rows]
-        shared = effect * with_state[rows, np.arange(rows.size)]
+        morning, shown = self.predict(self.advance(state, by, number), by, day)
+        rows, effect = self.rows(day.cells)[:, 1], day.published.lasting
+        roots, own = morning.roots[rows], morning.own[day.cells, 1, 1]
+        variance = effect**2 * (np.sum(roots**2, axis=1) + own)
+        shared = effect * (np.sum(roots * shown.roots, axis=1) + shown.with_own[:, 1])
         most = np.sqrt(MOST_SHARED * variance * step.variance)
         slope = np.clip(shared, -most, most) / step.variance
         return Forecast(

@@ -5,13 +5,8 @@ clipping range cuts off, weights that are not shares of records. A part of the m
 every day, since ranges and users resemble those of the day before: `lasting` is its standard
 deviation, and the likelihood has the other part. Numbers are rounded to 32 bits, as they are
 published: who reads them computes the same.
-
-Joint normal posterior of many numbers, each with such a likelihood of its own in bins: expectation
-propagation (Minka, 2001). Each likelihood stands for a normal factor whose moments together with
-all others' agree with those of the likelihood itself.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,8 +14,8 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
-from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.learning.joint_law import tilted
 from hexveil.smoothing.clipped_posterior import last_look, log_likelihood, model_look
 from hexveil.smoothing.user_mean_law import (
     CellDesign,
@@ -184,130 +179,3 @@ def _recurring(
 
 def _rounded(numbers: Floats) -> Floats:
     return numbers.astype(np.float32).astype(np.float64)
-
-
-# ---- the joint posterior of numbers with likelihoods in bins ----
-
-
-SWEEPS = 4
-UNDAMPED, DAMPING = 2, 0.7
-TINY = 1e-300
-
-
-@dataclass(frozen=True, eq=False)
-class Update(ReadOnlyArrays):
-    """Update of a joint normal prior of covariance K by likelihoods.
-
-    Attributes
-    ----------
-    gain : ndarray of float, shape (n,)
-        The posterior mean of anything with covariances c to the numbers moves by c · gain.
-    loss : ndarray of float, shape (n, n)
-        Its variance shrinks by c · loss · c.
-    evidence : float
-        Log of the likelihood's expectation under the prior.
-    mean, variance : ndarray of float, shape (n,)
-        Of each number by everything but its own likelihood.
-    """
-
-    gain: Floats
-    loss: Floats
-    evidence: float
-    mean: Floats
-    variance: Floats
-
-
-def tilted(
-    mean: Floats, variance: Floats, edges: Floats, density: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return log mass, mean and variance of normal numbers times their likelihoods.
-
-    Parameters
-    ----------
-    mean, variance : ndarray of float, shape (n,)
-    edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
-    """
-    sd = np.sqrt(variance)[:, None]
-    mass, linear, square = _bin_moments((edges - mean[:, None]) / sd)
-    total = np.maximum(np.sum(density * mass, axis=1), TINY)
-    centre = np.sum(density * linear, axis=1) / total
-    spread = np.maximum(np.sum(density * square, axis=1) / total - centre**2, 1e-8)
-    return np.log(total), mean + sd[:, 0] * centre, variance * spread
-
-
-def bin_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
-    """Return the posterior probability of each bin."""
-    mass = _bin_moments((edges - mean[:, None]) / np.sqrt(variance)[:, None])[0]
-    weighted = mass * density + TINY
-    return np.asarray(weighted / np.sum(weighted, axis=1, keepdims=True))
-
-
-def _bin_moments(z: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the mass, first and second moment of the standard normal law in each bin.
-
-    The outer bins reach to infinity.
-    """
-    tail, height = ndtr(-np.abs(z)), np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-    sloped = z * height
-    for column in (tail, height, sloped):
-        column[:, [0, -1]] = 0.0
-    low, high = z[:, :-1].copy(), z[:, 1:].copy()
-    low[:, 0], high[:, -1] = -np.inf, np.inf
-    below, above = tail[:, :-1], tail[:, 1:]
-    # On one side of 0 as a difference of tails, so that no digits are lost far out.
-    mass = np.where(
-        low >= 0.0, below - above, np.where(high <= 0.0, above - below, 1.0 - below - above)
-    )
-    linear = height[:, :-1] - height[:, 1:]
-    return np.maximum(mass, 0.0), linear, mass + sloped[:, :-1] - sloped[:, 1:]
-
-
-def update(
-    covariance: Floats, mean: Floats, edges: Floats, density: Floats, sweeps: int = SWEEPS
-) -> Update:
-    """Return the update of a joint normal prior by the likelihoods of its numbers.
-
-    Parameters
-    ----------
-    covariance : ndarray of float, shape (n, n)
-    mean : ndarray of float, shape (n,)
-    edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
-    sweeps : int
-    """
-    edges, prior = edges - mean[:, None], np.diag(covariance)
-    precision, shift = _first_factors(edges, density, prior)
-    for sweep in range(sweeps + 1):
-        root = np.sqrt(precision)
-        lower = np.linalg.cholesky(np.eye(prior.size) + root[:, None] * covariance * root)
-        inverse = np.linalg.inv(lower)
-        half = inverse @ (root[:, None] * covariance)
-        variance = np.maximum(prior - np.einsum("ij,ij->j", half, half), 1e-10)
-        whitened = inverse * root
-        loss = whitened.T @ whitened
-        gain = shift - loss @ (covariance @ shift)
-        centre = covariance @ gain
-        others = np.maximum(1.0 / variance - precision, 1e-10)
-        cavity_variance = 1.0 / others
-        cavity = cavity_variance * (centre / variance - shift)
-        mass, tilted_mean, tilted_variance = tilted(cavity, cavity_variance, edges, density)
-        if sweep == sweeps:
-            break
-        step = 1.0 if sweep < UNDAMPED else DAMPING
-        aimed = np.maximum(1.0 / tilted_variance - others, 0.0)
-        precision = (1.0 - step) * precision + step * aimed
-        shift = (1.0 - step) * shift + step * (tilted_mean / tilted_variance - cavity * others)
-    evidence = (
-        np.sum(mass)
-        - np.sum(np.log(np.diag(lower)))
-        + 0.5 * shift @ centre
-        - 0.5 * np.sum(np.log(variance) + centre**2 / variance)
-        + 0.5 * np.sum(np.log(cavity_variance) + cavity**2 / cavity_variance)
-    )
-    return Update(gain, loss, float(evidence), mean + cavity, cavity_variance)
-
-
-def _first_factors(edges: Floats, density: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Return factors by the moments of each number alone."""
-    _, mean, variance = tilted(np.zeros_like(prior), prior, edges, density)
-    precision = np.maximum(1.0 / variance - 1.0 / prior, 1e-10)
-    return precision, mean / variance

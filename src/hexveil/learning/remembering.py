@@ -22,15 +22,16 @@ deviation is that of the joint law.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 
 import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
+from hexveil.learning.joint_law import bin_masses, update
 from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory
-from hexveil.learning.published_day import FACTORS, PublishedDay, bin_masses, update
+from hexveil.learning.published_day import FACTORS, PublishedDay
 from hexveil.smoothing.user_mean_law import invert_rows
 
 MOST_DAYS = 60
@@ -38,6 +39,9 @@ MOST_DAYS = 60
 FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53, 61))
 """Numbers of days at which deviations are fitted; 61 is every day from then on."""
 DAYS_OF_A_FIT = 7
+SWEEPS_OF_A_FIT = 2
+PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
+"""Standard deviations of the priors, of logarithms."""
 OWN_SHARE = 0.7
 """Part of a day's sampling deviation of users that intervals have room for."""
 LOG_FACTOR_SD = 0.5
@@ -123,7 +127,41 @@ def fit(memory: Memory, by: Deviations | None) -> Deviations:
     memory.run(by)
     n_days = len(memory.days)
     numbers = range(n_days - 1, -1, -max(1, n_days // DAYS_OF_A_FIT))[::-1]
-    return memory.fitted(by, numbers, 2 if n_days < 5 else 1)
+    return _fitted(memory, by, numbers, 2 if n_days < 5 else 1)
+
+
+def _evidence(memory: Memory, by: Deviations, numbers: Sequence[int]) -> float:
+    """Return the log evidence of some days, with the priors of the deviations."""
+    usual, state, total = Deviations.usual(memory.span, memory.user), memory.prior(by), 0.0
+    for number in numbers:
+        state, step, _ = memory.update_state(state, by, number, SWEEPS_OF_A_FIT)
+        total += step.evidence
+    pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(astuple(PRIOR_SDS))
+    return total - 0.5 * float(pulls @ pulls)
+
+
+def _fitted(memory: Memory, by: Deviations, numbers: Sequence[int], rounds: int = 1) -> Deviations:
+    """Return deviations of more evidence: one after the other, up or down by half an e-fold."""
+    best, change = _evidence(memory, by, numbers), 0.5
+    weekends = any(memory.days[number].published.is_weekend for number in numbers)
+    idle = ["slot"] * (memory.n_slots == 1) + ["weekend"] * (not weekends)
+    for _ in range(rounds):
+        for field in fields(by):
+            if field.name in idle:
+                continue
+            for sign in (1.0, -1.0):
+                is_better = False
+                while True:
+                    value = getattr(by, field.name) * np.exp(sign * change)
+                    candidate = replace(by, **{field.name: float(value)})
+                    evidence = _evidence(memory, candidate, numbers)
+                    if evidence <= best:
+                        break
+                    best, by, is_better = evidence, candidate, True
+                if is_better:
+                    break
+        change /= 2.0
+    return by
 
 
 def factor(log_factors: Floats) -> float:
@@ -208,29 +246,20 @@ def average_days(
 
 def _average(memory: Memory, by: Deviations, records: Sequence[Ints], group: Ints) -> DayAverages:
     """Return the averages over some of the days, by the numbers of all of them."""
-    n, total, n_days = memory.n_cells, np.zeros(memory.n_cells), np.zeros(memory.n_cells, np.int64)
+    total, n_days = np.zeros(memory.n_cells), np.zeros(memory.n_cells, np.int64)
     for number in group:
         total[memory.days[number].cells] += records[number]
         n_days[memory.days[number].cells] += 1
-    state = memory.prior(by, n_more=n)
-    begin = state.mean.size - n
+    state = memory.prior(by, n_parts=3)
     for number, day in enumerate(memory.days):
-        state = memory.advance(state, by, number)
-        mean, covariance, with_state = memory.predict(state, by, day)
+        state, shown = memory.predict(memory.advance(state, by, number), by, day)
         if number in group:
             weight = records[number] / total[day.cells]
-            truth = memory.without_lasting(state, day, (mean, covariance, with_state))
-            rows = begin + day.cells
-            state.mean[rows] += weight * truth.mean
-            state.covariance[rows] += weight[:, None] * truth.with_state.T
-            state.covariance[:, rows] += weight * truth.with_state
-            state.covariance[np.ix_(rows, rows)] += np.outer(weight, weight) * truth.covariance
-            with_state[rows] += weight[:, None] * truth.with_shown
-        step = update(covariance, mean, day.published.edges, day.published.density)
-        state.mean[:] = state.mean + with_state @ step.gain
-        state.covariance[:] = state.covariance - with_state @ step.loss @ with_state.T
-    rows_averaged = np.flatnonzero(total)
-    variance = np.diag(state.covariance)[begin:][rows_averaged]
-    names = memory.place[rows_averaged], memory.slot[rows_averaged]
-    numbers = state.mean[begin:][rows_averaged], np.sqrt(np.maximum(variance, 0.0))
-    return DayAverages(*names, n_days[rows_averaged], *numbers)
+            state, shown = memory.add_truth(state, shown, day, weight)
+        step = update(shown, day.published.edges, day.published.density)
+        state = memory.condition(state, shown, day, step.given)
+    averaged = np.flatnonzero(total)
+    rows = memory.rows(averaged, 3)[:, 2]
+    variance = np.sum(state.roots[rows] ** 2, axis=1) + state.own[averaged, 2, 2]
+    names = memory.place[averaged], memory.slot[averaged]
+    return DayAverages(*names, n_days[averaged], state.mean[rows], np.sqrt(variance))

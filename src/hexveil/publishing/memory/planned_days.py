@@ -37,6 +37,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.errors import InputError
 from hexveil.base.rational import to_positive_fraction
+from hexveil.learning.joint_law import condition
 from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.published_day import LASTING_PRIOR, blank_day
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
@@ -161,20 +162,17 @@ class PlannedDays:
         state, errors, probability = memory.prior(by), [], np.zeros(0)
         for number, (noise, probability) in enumerate(self.noises(epsilon)):
             day = memory.days[number]
-            state = memory.advance(state, by, number)
-            prediction = memory.predict(state, by, day)
-            truth = memory.without_lasting(state, day, prediction)
+            state, shown = memory.predict(memory.advance(state, by, number), by, day)
+            truth = memory.truth(state, shown, day)
             # A first day searches its range, and knows where the map lies.
-            deviation = np.minimum(np.sqrt(np.diag(truth.covariance)), self.spread * span)
+            deviation = np.minimum(np.sqrt(truth.variance), self.spread * span)
             _, number_deviation = choose_half_widths(within, deviation / span, noise, self.squares)
-            _, covariance, with_state = prediction
             variance = (number_deviation * span) ** 2 / np.maximum(probability, 1e-9)
-            loss = np.linalg.inv(covariance + np.diag(variance))
-            explained = np.sum(truth.with_shown @ loss * truth.with_shown, axis=1)
-            remaining = np.sqrt(np.diag(truth.covariance) - explained)
+            given = condition(shown, 1.0 / variance, np.zeros_like(variance))
+            state = memory.condition(state, shown, day, given)
+            remaining = np.sqrt(given.variance(truth, shown))
             mean = np.average(remaining, weights=self.counts * probability)
             errors.append(self.of_averages(MEAN_ABS_NORMAL * float(mean), epsilon))
-            state.covariance[:] = state.covariance - with_state @ loss @ with_state.T
         return ExpectedErrors(epsilon, tuple(errors), float(np.sum(probability)))
 
 

@@ -1,0 +1,203 @@
+"""Joint normal law of many numbers, each with a likelihood of its own in bins.
+
+Expectation propagation (Minka, 2001): each likelihood stands for a normal factor whose moments
+together with all others' agree with those of the likelihood itself. What numbers share is few
+numbers u, so that nothing is inverted that is larger than these (Woodbury).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hexveil.base.arrays import Floats
+from hexveil.base.normal_law import ndtr
+from hexveil.base.read_only import ReadOnlyArrays
+
+SWEEPS = 4
+UNDAMPED, DAMPING = 2, 0.7
+TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class NumberLaw:
+    """Normal law of many numbers: mean + roots · u + own parts.
+
+    Attributes
+    ----------
+    mean, own : ndarray of float, shape (n,)
+        Of the numbers, and the variances of their own parts.
+    roots : ndarray of float, shape (n, k)
+        By independent standard normal numbers u.
+    with_own : ndarray of float, shape (n, ...)
+        Covariances of the own part with something else of a cell.
+    """
+
+    mean: Floats
+    own: Floats
+    roots: Floats
+    with_own: Floats
+
+    @property
+    def variance(self) -> Floats:
+        """Variance of each number."""
+        return np.asarray(self.own + np.sum(self.roots**2, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """What normal factors of numbers say of everything else.
+
+    Attributes
+    ----------
+    kept : ndarray of float, shape (n,)
+        What a factor leaves of the variance of a number's own part.
+    weight, shift : ndarray of float, shape (n,)
+        Given u, what has covariance c with the own part of a number moves by
+        c · (shift - weight · roots · u), and its variance shrinks by c² · weight.
+    mean : ndarray of float, shape (k,)
+    whitener : ndarray of float, shape (k, k)
+        u is now mean + whitenerᵀ · v, with independent standard normal v.
+    log_mass : float
+        Minus half of the log determinant of 1 + covariance · precision.
+    """
+
+    kept: Floats
+    weight: Floats
+    shift: Floats
+    mean: Floats
+    whitener: Floats
+    log_mass: float
+
+    def variance(self, of: NumberLaw, law: NumberLaw) -> Floats:
+        """Return the variances of numbers, by the law of those that the factors are of."""
+        gain = of.with_own * self.weight
+        roots = (of.roots - gain[:, None] * law.roots) @ self.whitener.T
+        return np.asarray(of.own - gain * of.with_own + np.sum(roots**2, axis=1))
+
+
+def condition(law: NumberLaw, precision: Floats, shift: Floats) -> Conditioned:
+    """Return what normal factors say.
+
+    Parameters
+    ----------
+    law : NumberLaw
+    precision, shift : ndarray of float, shape (n,)
+        Of each factor: 1 / variance, and (its mean - that of the law) / variance.
+    """
+    kept = 1.0 / (1.0 + law.own * precision)
+    weight, shift = kept * precision, kept * shift
+    seen = np.sqrt(weight)[:, None] * law.roots
+    lower = np.linalg.cholesky(np.eye(seen.shape[1]) + seen.T @ seen)
+    whitener = np.linalg.inv(lower)
+    mean = whitener.T @ (whitener @ (shift @ law.roots))
+    log_mass = 0.5 * np.sum(np.log(kept)) - np.sum(np.log(np.diag(lower)))
+    return Conditioned(kept, weight, shift, mean, whitener, float(log_mass))
+
+
+@dataclass(frozen=True, eq=False)
+class Update(ReadOnlyArrays):
+    """Update of a joint normal prior by likelihoods.
+
+    Attributes
+    ----------
+    given : Conditioned
+        The law of the numbers given the normal factors of their likelihoods.
+    evidence : float
+        Log of the likelihood's expectation under the prior.
+    mean, variance : ndarray of float, shape (n,)
+        Of each number by everything but its own likelihood.
+    """
+
+    given: Conditioned
+    evidence: float
+    mean: Floats
+    variance: Floats
+
+
+def tilted(
+    mean: Floats, variance: Floats, edges: Floats, density: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return log mass, mean and variance of normal numbers times their likelihoods.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of float, shape (n,)
+    edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
+    """
+    sd = np.sqrt(variance)[:, None]
+    mass, linear, square = _bin_moments((edges - mean[:, None]) / sd)
+    total = np.maximum(np.sum(density * mass, axis=1), TINY)
+    centre = np.sum(density * linear, axis=1) / total
+    spread = np.maximum(np.sum(density * square, axis=1) / total - centre**2, 1e-8)
+    return np.log(total), mean + sd[:, 0] * centre, variance * spread
+
+
+def bin_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
+    """Return the posterior probability of each bin."""
+    mass = _bin_moments((edges - mean[:, None]) / np.sqrt(variance)[:, None])[0]
+    weighted = mass * density + TINY
+    return np.asarray(weighted / np.sum(weighted, axis=1, keepdims=True))
+
+
+def _bin_moments(z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the mass, first and second moment of the standard normal law in each bin.
+
+    The outer bins reach to infinity.
+    """
+    tail, height = ndtr(-np.abs(z)), np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    sloped = z * height
+    for column in (tail, height, sloped):
+        column[:, [0, -1]] = 0.0
+    low, high = z[:, :-1].copy(), z[:, 1:].copy()
+    low[:, 0], high[:, -1] = -np.inf, np.inf
+    below, above = tail[:, :-1], tail[:, 1:]
+    # On one side of 0 as a difference of tails, so that no digits are lost far out.
+    mass = np.where(
+        low >= 0.0, below - above, np.where(high <= 0.0, above - below, 1.0 - below - above)
+    )
+    linear = height[:, :-1] - height[:, 1:]
+    return np.maximum(mass, 0.0), linear, mass + sloped[:, :-1] - sloped[:, 1:]
+
+
+def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS) -> Update:
+    """Return the update of a joint normal prior by the likelihoods of its numbers.
+
+    Parameters
+    ----------
+    law : NumberLaw
+    edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
+    sweeps : int
+    """
+    edges = edges - law.mean[:, None]
+    precision, shift = _first_factors(edges, density, law.variance)
+    for sweep in range(sweeps + 1):
+        given = condition(law, precision, shift)
+        spread = np.sum((law.roots @ given.whitener.T) ** 2, axis=1)
+        variance = given.kept * (law.own + given.kept * spread)
+        centre = given.kept * (law.roots @ given.mean) + law.own * given.shift
+        others = np.maximum(1.0 / variance - precision, 1e-10)
+        cavity_variance = 1.0 / others
+        cavity = cavity_variance * (centre / variance - shift)
+        mass, tilted_mean, tilted_variance = tilted(cavity, cavity_variance, edges, density)
+        if sweep == sweeps:
+            break
+        step = 1.0 if sweep < UNDAMPED else DAMPING
+        aimed = np.maximum(1.0 / tilted_variance - others, 0.0)
+        precision = (1.0 - step) * precision + step * aimed
+        shift = (1.0 - step) * shift + step * (tilted_mean / tilted_variance - cavity * others)
+    evidence = (
+        np.sum(mass)
+        + given.log_mass
+        + 0.5 * shift @ centre
+        - 0.5 * np.sum(np.log(variance) + centre**2 / variance)
+        + 0.5 * np.sum(np.log(cavity_variance) + cavity**2 / cavity_variance)
+    )
+    return Update(given, float(evidence), law.mean + cavity, cavity_variance)
+
+
+def _first_factors(edges: Floats, density: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Return factors by the moments of each number alone."""
+    _, mean, variance = tilted(np.zeros_like(prior), prior, edges, density)
+    precision = np.maximum(1.0 / variance - 1.0 / prior, 1e-10)
+    return precision, mean / variance

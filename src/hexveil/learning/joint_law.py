@@ -125,39 +125,42 @@ def tilted(
     mean, variance : ndarray of float, shape (n,)
     edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
     """
-    sd = np.sqrt(variance)[:, None]
-    mass, linear, square = _bin_moments((edges - mean[:, None]) / sd)
-    total = np.maximum(np.sum(density * mass, axis=1), TINY)
-    centre = np.sum(density * linear, axis=1) / total
-    spread = np.maximum(np.sum(density * square, axis=1) / total - centre**2, 1e-8)
-    return np.log(total), mean + sd[:, 0] * centre, variance * spread
+    sd = np.sqrt(variance)
+    z = (edges - mean[:, None]) / sd[:, None]
+    height = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    height[:, [0, -1]] = 0.0  # the outer bins reach to infinity
+    mass = np.einsum("ij,ij->i", density, _normal_masses(z))
+    linear, square = (
+        np.einsum("ij,ij->i", density, one[:, :-1] - one[:, 1:]) for one in (height, z * height)
+    )
+    total = np.maximum(mass, TINY)
+    centre = linear / total
+    spread = np.maximum((mass + square) / total - centre**2, 1e-8)
+    return np.log(total), mean + sd * centre, variance * spread
+
+
+def log_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
+    """Return the log mass of normal numbers times their likelihoods; as `tilted` does."""
+    mass = _normal_masses((edges - mean[:, None]) / np.sqrt(variance)[:, None])
+    return np.log(np.maximum(np.einsum("ij,ij->i", density, mass), TINY))
 
 
 def bin_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
     """Return the posterior probability of each bin."""
-    mass = _bin_moments((edges - mean[:, None]) / np.sqrt(variance)[:, None])[0]
+    mass = _normal_masses((edges - mean[:, None]) / np.sqrt(variance)[:, None])
     weighted = mass * density + TINY
     return np.asarray(weighted / np.sum(weighted, axis=1, keepdims=True))
 
 
-def _bin_moments(z: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the mass, first and second moment of the standard normal law in each bin.
-
-    The outer bins reach to infinity.
-    """
-    tail, height = ndtr(-np.abs(z)), np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-    sloped = z * height
-    for column in (tail, height, sloped):
-        column[:, [0, -1]] = 0.0
-    low, high = z[:, :-1].copy(), z[:, 1:].copy()
-    low[:, 0], high[:, -1] = -np.inf, np.inf
-    below, above = tail[:, :-1], tail[:, 1:]
-    # On one side of 0 as a difference of tails, so that no digits are lost far out.
-    mass = np.where(
-        low >= 0.0, below - above, np.where(high <= 0.0, above - below, 1.0 - below - above)
-    )
-    linear = height[:, :-1] - height[:, 1:]
-    return np.maximum(mass, 0.0), linear, mass + sloped[:, :-1] - sloped[:, 1:]
+def _normal_masses(z: Floats) -> Floats:
+    """Return the mass of the standard normal law in each bin; the outer bins reach to infinity."""
+    # By the nearer tail, so that no digits are lost far out; the bin of 0 has 1 less both tails.
+    tail = np.copysign(ndtr(-np.abs(z)), -z)
+    above = np.signbit(tail)
+    tail[:, [0, -1]], above[:, 0], above[:, -1] = 0.0, False, True
+    mass = tail[:, 1:] - tail[:, :-1]
+    mass[above[:, 1:] & ~above[:, :-1]] += 1.0
+    return np.maximum(mass, 0.0)
 
 
 def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS) -> Update:

@@ -15,7 +15,7 @@ import numpy as np
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.joint_law import tilted
+from hexveil.learning.joint_law import log_masses
 from hexveil.smoothing.clipped_posterior import last_look, log_likelihood, model_look
 from hexveil.smoothing.user_mean_law import (
     CellDesign,
@@ -83,7 +83,7 @@ class PublishedDay(ReadOnlyArrays):
 
     def log_masses(self, mean: Floats, variance: Floats) -> Floats:
         """Return the log likelihood of each cell under a normal forecast."""
-        return tilted(mean, variance, self.edges, self.density)[0]
+        return log_masses(mean, variance, self.edges, self.density)
 
 
 def cell_names(place: np.typing.NDArray[np.str_], slot: Ints) -> np.typing.NDArray[np.str_]:

@@ -142,7 +142,7 @@ def tilted(
 def log_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
     """Return the log mass of normal numbers times their likelihoods; as `tilted` does."""
     mass = _normal_masses((edges - mean[:, None]) / np.sqrt(variance)[:, None])
-    return np.log(np.maximum(np.einsum("ij,ij->i", density, mass), TINY))
+    return np.asarray(np.log(np.maximum(np.einsum("ij,ij->i", density, mass), TINY)))
 
 
 def bin_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
@@ -160,7 +160,7 @@ def _normal_masses(z: Floats) -> Floats:
     tail[:, [0, -1]], above[:, 0], above[:, -1] = 0.0, False, True
     mass = tail[:, 1:] - tail[:, :-1]
     mass[above[:, 1:] & ~above[:, :-1]] += 1.0
-    return np.maximum(mass, 0.0)
+    return np.asarray(np.maximum(mass, 0.0))
 
 
 def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS) -> Update:

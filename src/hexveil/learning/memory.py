@@ -166,10 +166,8 @@ class Memory:
             index = np.searchsorted(cells, name)
             gap = published.day - days[number - 1].day if number else 0
             self.days.append(_Day(published, gap, index))
-        self.user = usual_deviation(days)
         self.changes: list[LevelShift] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
-        self.log_factors = np.zeros((len(days), FACTORS.size))
 
     # ---- the state ----
 
@@ -281,34 +279,20 @@ class Memory:
 
     # ---- all days, with changes ----
 
-    def run(self, by: Deviations) -> Forecast:
-        """Go through all days, and return the forecast of the last one."""
-        self.changes = []
-        self._log_multiples[:] = _FIRST_LOG_MULTIPLES
-        states = [self.prior(by)]
-        ratios: list[Floats] = []
-        for number, day in enumerate(self.days):
-            new, step, expected = self.update_state(states[-1], by, number)
-            if number:
-                ratios = [*ratios, self._ratios(expected, day)][-WINDOW:]
-                shifts = self._notice(ratios, number)
-                if shifts:
-                    self.changes += shifts
-                    start = min(shift.since for shift in shifts)
-                    del states[len(states) - (number - start) :]
-                    for repeated in range(start, number + 1):
-                        new, step, expected = self.update_state(states[-1], by, repeated)
-                        states.append(new)
-                    states.pop()
-                self._learn_multiples(expected, by, day)
-                self.log_factors[number] = day.published.log_factors(step.mean, step.variance)
-            states = [*states, new][-WINDOW - 1 :]
-        return self._forecast(states[-2], by, step)
+    def run(self, by: Deviations, n_days: int) -> None:
+        """Go through the first days, from the beginning."""
+        self.changes, self._states, self._ratios = [], [self.prior(by)], []
+        self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
+        self.log_factors = np.zeros((1, FACTORS.size))
+        for number in range(n_days):
+            self._go_through(by, number)
 
-    def _forecast(self, state: _State, by: Deviations, step: Update) -> Forecast:
-        """Return the forecast of the last day, from the state before it."""
-        number, day = len(self.days) - 1, self.days[-1]
-        morning, shown = self.predict(self.advance(state, by, number), by, day)
+    def finish(self, by: Deviations, last: PublishedDay) -> Forecast:
+        """Go through the last day as it was published, and return its forecast."""
+        day, number = replace(self.days[-1], published=last), len(self.days) - 1
+        self.days = [*self.days[:-1], day]
+        step = self._go_through(by, number)
+        morning, shown = self.predict(self.advance(self._states[-2], by, number), by, day)
         rows, effect = self.rows(day.cells)[:, 1], day.published.lasting
         roots, own = morning.roots[rows], morning.own[day.cells, 1, 1]
         variance = effect**2 * (np.sum(roots**2, axis=1) + own)
@@ -323,7 +307,29 @@ class Memory:
             slope,
         )
 
-    def _ratios(self, expected: tuple[Floats, Floats], day: _Day) -> Floats:
+    def _go_through(self, by: Deviations, number: int) -> Update:
+        """Update all that is known by a day; what a copy of this object has is left alone."""
+        day, states = self.days[number], self._states
+        new, step, expected = self.update_state(states[-1], by, number)
+        if number:
+            self._ratios = [*(one.copy() for one in self._ratios), self._shifted(expected, day)]
+            self._ratios = self._ratios[-WINDOW:]
+            shifts = self._notice(self._ratios, number)
+            if shifts:
+                self.changes = [*self.changes, *shifts]
+                start = min(shift.since for shift in shifts)
+                states = states[: len(states) - (number - start)]
+                for repeated in range(start, number + 1):
+                    new, step, expected = self.update_state(states[-1], by, repeated)
+                    states = [*states, new]
+                states = states[:-1]
+            self._learn_multiples(expected, by, day)
+            factors = day.published.log_factors(step.mean, step.variance)
+            self.log_factors = np.vstack([self.log_factors, factors])
+        self._states = [*states, new][-WINDOW - 1 :]
+        return step
+
+    def _shifted(self, expected: tuple[Floats, Floats], day: _Day) -> Floats:
         """Return each cell's log likelihood of shifted levels, against that of none."""
         mean, variance = expected
         shifts = self.span * np.concatenate([[0.0], SHIFTS, -SHIFTS])
@@ -363,6 +369,7 @@ class Memory:
         mean, variance = expected
         unit = by.within**2 + by.user**2 * day.published.share_squares
         base = np.maximum(variance - unit * self.multiples[day.cells], 1e-6)
+        self._log_multiples = self._log_multiples.copy()
         for k, multiple in enumerate(MULTIPLES):
             mass = day.published.log_masses(mean, base + unit * multiple)
             self._log_multiples[day.cells, k] += mass

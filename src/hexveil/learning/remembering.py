@@ -22,7 +22,9 @@ deviation is that of the joint law.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import astuple, dataclass, fields, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,8 +32,8 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.learning.joint_law import bin_masses, update
-from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory
-from hexveil.learning.published_day import FACTORS, PublishedDay
+from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory, usual_deviation
+from hexveil.learning.published_day import FACTORS, PublishedDay, blank_day
 from hexveil.smoothing.user_mean_law import invert_rows
 
 MOST_DAYS = 60
@@ -93,11 +95,10 @@ def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> 
     stated : Deviations, optional
         Those of the newest earlier day.
     """
-    memory = Memory(days[-MOST_DAYS - 1 :])
-    by = stated
-    if by is None or len(memory.days) in FITTING:
-        by = fit(memory, by)
-    forecast = memory.run(by)
+    days, by = days[-MOST_DAYS - 1 :], stated
+    if by is None or len(days) in FITTING:
+        by = fit(days, by)
+    memory, forecast = _run(days, by)
     forecast = replace(forecast, deviation=factor(memory.log_factors) * forecast.deviation)
     return Remembered(forecast, by, tuple(memory.changes))
 
@@ -117,44 +118,54 @@ def forecast_day(
         Those of the newest day; they are fitted where it has none.
     """
     days = days[-MOST_DAYS:]
-    by = fit(Memory(days), None) if stated is None else stated
-    return Memory([*days, blank]).run(by)
+    by = fit(days, None) if stated is None else stated
+    return _run([*days, blank], by)[1]
 
 
-def fit(memory: Memory, by: Deviations | None) -> Deviations:
-    """Return the deviations that some of the days have most evidence for."""
-    by = by or Deviations.usual(memory.span, memory.user)
-    memory.run(by)
-    n_days = len(memory.days)
+def _run(days: Sequence[PublishedDay], by: Deviations) -> tuple[Memory, Forecast]:
+    """Return the memory of some days, and the forecast of the last one."""
+    last = days[-1]
+    where = last.day, tuple(last.place.tolist()), tuple(last.slot.tolist())
+    memory = copy(_earlier(tuple(days[:-1]), where, last.bounds, by))
+    return memory, memory.finish(by, last)
+
+
+@lru_cache(maxsize=1)  # where both the forecast of a day and its estimates begin
+def _earlier(
+    days: tuple[PublishedDay, ...],
+    where: tuple[int, tuple[str, ...], tuple[int, ...]],
+    bounds: tuple[float, float],
+    by: Deviations,
+) -> Memory:
+    """Return the memory of some days on the morning of another, of which the cells are known."""
+    day, *cells = where
+    place, slot = np.array(cells[0], dtype=str), np.array(cells[1], dtype=np.int64)
+    memory = Memory([*days, blank_day((day, place, slot), bounds, 1.0, np.ones(slot.size))])
+    memory.run(by, len(days))
+    return memory
+
+
+def fit(days: Sequence[PublishedDay], by: Deviations | None) -> Deviations:
+    """Return deviations that some of the days have more evidence for.
+
+    One after the other, up or down by half an e-fold.
+    """
+    low, high = days[-1].bounds
+    usual, n_days = Deviations.usual(high - low, usual_deviation(days)), len(days)
+    memory, _ = _run(days, by := by or usual)
     numbers = range(n_days - 1, -1, -max(1, n_days // DAYS_OF_A_FIT))[::-1]
-    return _fitted(memory, by, numbers, 2 if n_days < 5 else 1)
-
-
-def _evidence(memory: Memory, by: Deviations, numbers: Sequence[int]) -> float:
-    """Return the log evidence of some days, with the priors of the deviations."""
-    usual, state, total = Deviations.usual(memory.span, memory.user), memory.prior(by), 0.0
-    for number in numbers:
-        state, step, _ = memory.update_state(state, by, number, SWEEPS_OF_A_FIT)
-        total += step.evidence
-    pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(astuple(PRIOR_SDS))
-    return total - 0.5 * float(pulls @ pulls)
-
-
-def _fitted(memory: Memory, by: Deviations, numbers: Sequence[int], rounds: int = 1) -> Deviations:
-    """Return deviations of more evidence: one after the other, up or down by half an e-fold."""
-    best, change = _evidence(memory, by, numbers), 0.5
-    weekends = any(memory.days[number].published.is_weekend for number in numbers)
+    best, change = _evidence(memory, by, usual, numbers), 0.5
+    weekends = any(days[number].is_weekend for number in numbers)
     idle = ["slot"] * (memory.n_slots == 1) + ["weekend"] * (not weekends)
-    for _ in range(rounds):
-        for field in fields(by):
-            if field.name in idle:
-                continue
+    names = [field.name for field in fields(by) if field.name not in idle]
+    for _ in range(2 if n_days < 5 else 1):
+        for name in names:
             for sign in (1.0, -1.0):
                 is_better = False
                 while True:
-                    value = getattr(by, field.name) * np.exp(sign * change)
-                    candidate = replace(by, **{field.name: float(value)})
-                    evidence = _evidence(memory, candidate, numbers)
+                    value = float(getattr(by, name) * np.exp(sign * change))
+                    candidate = replace(by, **{name: value})
+                    evidence = _evidence(memory, candidate, usual, numbers)
                     if evidence <= best:
                         break
                     best, by, is_better = evidence, candidate, True
@@ -162,6 +173,16 @@ def _fitted(memory: Memory, by: Deviations, numbers: Sequence[int], rounds: int 
                     break
         change /= 2.0
     return by
+
+
+def _evidence(memory: Memory, by: Deviations, usual: Deviations, numbers: Sequence[int]) -> float:
+    """Return the log evidence of some days, with the priors of the deviations."""
+    state, total = memory.prior(by), 0.0
+    for number in numbers:
+        state, step, _ = memory.update_state(state, by, number, SWEEPS_OF_A_FIT)
+        total += step.evidence
+    pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(astuple(PRIOR_SDS))
+    return total - 0.5 * float(pulls @ pulls)
 
 
 def factor(log_factors: Floats) -> float:
@@ -239,8 +260,8 @@ def average_days(
         Those of the newest day; they are fitted where it has none.
     """
     memory = Memory(days)
-    by = fit(memory, None) if stated is None else stated
-    memory.run(by)  # which notices changes
+    by = fit(days, None) if stated is None else stated
+    memory.run(by, len(days))  # which notices changes
     return [_average(memory, by, records, group) for group in groups]
 
 

@@ -1,6 +1,6 @@
 """What published days say about the next one: brute force, recovery, changes, and coverage."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,13 @@ from hexveil.learning import published_day
 from hexveil.learning.joint_law import NumberLaw, tilted, update
 from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.published_day import PublishedDay, summarize_day
-from hexveil.learning.remembering import average_days, estimate_day, factor, remember
+from hexveil.learning.remembering import (
+    average_days,
+    estimate_day,
+    factor,
+    forecast_day,
+    remember,
+)
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS = (0.0, 60.0)
@@ -53,6 +59,12 @@ def invented_days(n_days, scale, seed, changed=None):
         )
         truths.append(truth)
     return days, truths
+
+
+def with_rows(day, rows):
+    """Return a day of some of its cells."""
+    names = ("place", "slot", "share_squares", "edges", "density", "lasting")
+    return replace(day, **{name: getattr(day, name)[rows] for name in names})
 
 
 @given(st.floats(5, 55), st.floats(0.5, 12), st.floats(5, 55), st.floats(0.3, 9))
@@ -138,13 +150,56 @@ def test_a_lasting_error_is_not_averaged_out():
 def test_cells_come_and_go():
     """A cell without numbers on some days keeps its level; new ones begin like their place."""
     days, truths = invented_days(8, 2.0, 3)
-    rows = np.arange(days[0].slot.size) % 3 > 0
-    names = ("place", "slot", "share_squares", "edges", "density", "lasting")
-    some = replace(days[4], **{name: getattr(days[4], name)[rows] for name in names})
+    some = with_rows(days[4], np.arange(days[4].slot.size) % 3 > 0)
     chain = [*days[:4], some, *days[5:]]
     estimates = estimate_day(days[-1], remember(chain).forecast)
     assert np.abs(estimates.estimate - truths[-1]).mean() < 2.0
     assert Memory(chain).n_cells == days[0].slot.size
+
+
+def test_a_forecast_is_that_of_the_joint_law_of_all_numbers():
+    """Normal numbers of a Sunday give Monday's forecast by the covariances of the model."""
+    (day,), _ = invented_days(1, 2.0, 3)
+    noisy, noise = 25.0 + np.arange(day.slot.size) % 7, 9.0
+    numbers = np.exp(-0.5 * (noisy[:, None] - MIDDLES) ** 2 / noise)
+    lasting = np.linspace(1.0, 3.0, day.slot.size)
+    sunday = replace(day, day=day.day + 6, density=np.maximum(numbers, 1e-30), lasting=lasting)
+    monday = replace(sunday, day=day.day + 7, density=np.ones_like(numbers), lasting=2 * lasting)
+    by = Deviations(6.0, 3.0, 1.5, 5.0, 1.0, 0.8, 2.0, 0.5)
+    of_place, of_slot = (np.equal.outer(k, k) for k in (day.place, day.slot))
+    levels = 20.0**2 + by.place**2 * of_place + by.slot**2 * of_slot
+    levels = levels + by.cell**2 * np.eye(noisy.size)
+    of_day = by.day**2 + np.diag((by.within**2 + by.user**2 / 20) * Memory([sunday]).multiples)
+    stays = np.diag(published_day.LASTING_PRIOR**2 * lasting**2)
+    known = levels + stays + of_day + by.weekend**2 * (1.0 + of_slot / 2.0)
+    shared = levels + 2 * stays
+    gain = np.linalg.solve(known + noise * np.eye(noisy.size), shared).T
+    drift = by.drift**2 * np.eye(noisy.size)
+    variance = np.diag(levels + 4 * stays + of_day + drift - gain @ shared)
+    found = forecast_day([sunday], monday, by)
+    assert found.mean == pytest.approx(30.0 + gain @ (noisy - 30.0), abs=0.01)
+    assert found.deviation == pytest.approx(np.sqrt(variance), rel=0.005)
+
+
+def test_estimates_do_not_depend_on_what_was_forecast_before():
+    """A day's estimates begin where its forecast ended: to the last bit those of the days alone."""
+    days, _ = invented_days(9, 2.0, 3, changed=(4, 0.5))
+    alone = [remember(days[:n], Deviations.usual(60.0, 4.0)).forecast for n in (7, 9, 7)]
+    forecast_day(days[:6], days[6], Deviations.usual(60.0, 4.0))
+    again = remember(days[:7], Deviations.usual(60.0, 4.0)).forecast
+    for one in (alone[2], again):
+        assert all(
+            np.array_equal(*pair) for pair in zip(*map(astuple, (one, alone[0])), strict=True)
+        )
+
+
+@pytest.mark.slow
+def test_a_full_memory_is_fitted_once_in_eight_days():
+    """On the other days deviations are those that the newest release states."""
+    days = [with_rows(day, np.arange(3)) for day in invented_days(70, 2.0, 3)[0]]
+    by = Deviations.usual(60.0, 4.0)
+    stated = [remember(days[:n], by).deviations for n in range(62, 70)]
+    assert sum(one != by for one in stated) == 1
 
 
 def summarize(noisy, lower, upper, scale, difference_squares=0.0):

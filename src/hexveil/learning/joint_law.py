@@ -156,11 +156,12 @@ def _normal_masses(z: Floats) -> Floats:
     """Return the mass of the standard normal law in each bin; the outer bins reach to infinity."""
     # By the nearer tail, so that no digits are lost far out; the bin of 0 has 1 less both tails.
     tail = np.copysign(ndtr(-np.abs(z)), -z)
-    above = np.signbit(tail)
-    tail[:, [0, -1]], above[:, 0], above[:, -1] = 0.0, False, True
+    tail[:, [0, -1]] = 0.0
+    is_above = np.signbit(tail)
+    is_above[:, [0, -1]] = False, True
     mass = tail[:, 1:] - tail[:, :-1]
-    mass[above[:, 1:] & ~above[:, :-1]] += 1.0
-    return np.asarray(np.maximum(mass, 0.0))
+    mass[np.arange(len(mass)), np.argmax(is_above, axis=1) - 1] += 1.0
+    return np.maximum(mass, 0.0, out=mass)
 
 
 def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS) -> Update:

@@ -11,8 +11,8 @@ Which users a day has moves its average, but hardly a number whose range clips m
 room for a part of the deviation that they have by sampling, which no number shows. The deviation of
 the forecast is multiplied by a factor under which the numbers of all days are likely.
 
-Deviations of the model are fitted on some days of a series (`FITTING`), and taken from the newest
-earlier day on others.
+Deviations of the model are fitted on some days of a series (`FITTING`, `FIT_EVERY`), and taken from
+the newest earlier day on others.
 
 Averages of cells over days, by all published numbers of these days. Numbers of single days are too
 noisy to be averaged, and estimates of days share their errors. So the average of each cell over
@@ -38,8 +38,10 @@ from hexveil.smoothing.user_mean_law import invert_rows
 
 MOST_DAYS = 60
 """Newest earlier days that an estimate rests on."""
-FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53, 61))
-"""Numbers of days at which deviations are fitted; 61 is every day from then on."""
+FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53))
+"""Numbers of days at which deviations are fitted."""
+FIT_EVERY = 8
+"""Days of a period, with a full memory: they are fitted on the first that has a map."""
 DAYS_OF_A_FIT = 7
 SWEEPS_OF_A_FIT = 2
 PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
@@ -96,7 +98,7 @@ def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> 
         Those of the newest earlier day.
     """
     days, by = days[-MOST_DAYS - 1 :], stated
-    if by is None or len(days) in FITTING:
+    if by is None or _is_fitting(days):
         by = fit(days, by)
     memory, forecast = _run(days, by)
     forecast = replace(forecast, deviation=factor(memory.log_factors) * forecast.deviation)
@@ -120,6 +122,13 @@ def forecast_day(
     days = days[-MOST_DAYS:]
     by = fit(days, None) if stated is None else stated
     return _run([*days, blank], by)[1]
+
+
+def _is_fitting(days: Sequence[PublishedDay]) -> bool:
+    """Return whether deviations are fitted on the last of some days."""
+    if len(days) <= MOST_DAYS:
+        return len(days) in FITTING
+    return days[-1].day // FIT_EVERY > days[-2].day // FIT_EVERY
 
 
 def _run(days: Sequence[PublishedDay], by: Deviations) -> tuple[Memory, Forecast]:

@@ -161,7 +161,7 @@ def _normal_masses(z: Floats) -> Floats:
     is_above[:, [0, -1]] = False, True
     mass = tail[:, 1:] - tail[:, :-1]
     mass[np.arange(len(mass)), np.argmax(is_above, axis=1) - 1] += 1.0
-    return np.maximum(mass, 0.0, out=mass)
+    return np.asarray(np.maximum(mass, 0.0))
 
 
 def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS) -> Update:

@@ -281,7 +281,8 @@ class Memory:
 
     def run(self, by: Deviations, n_days: int) -> None:
         """Go through the first days, from the beginning."""
-        self.changes, self._states, self._ratios = [], [self.prior(by)], []
+        self.changes, self._states = [], [self.prior(by)]
+        self._ratios: list[Floats] = []
         self._log_multiples = np.tile(_FIRST_LOG_MULTIPLES, (self.n_cells, 1))
         self.log_factors = np.zeros((1, FACTORS.size))
         for number in range(n_days):

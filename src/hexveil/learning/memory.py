@@ -348,7 +348,8 @@ class Memory:
             of_places = np.zeros((int(self.places.max()) + 1, total.shape[1]))
             np.add.at(of_places, self.places, total)
             for rows, is_place in ((total, False), (of_places, True)):
-                if is_place and self.n_slots == 1:
+                # An average is at most the largest: mostly nothing is seen at once.
+                if (is_place and self.n_slots == 1) or np.max(rows) <= ALARM:
                     continue
                 evidence = np.logaddexp.reduce(rows[:, 1:], axis=1) - np.log(rows.shape[1] - 1)
                 for row in np.flatnonzero(evidence > ALARM):

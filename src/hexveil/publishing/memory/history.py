@@ -44,7 +44,7 @@ from hexveil.publishing.memory.stored_day import (
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
 MOST_CELLS = 600
-"""Cells of a day up to which it is remembered: the joint law of all cells grows with the square."""
+"""Cells of a day up to which it is remembered: the time of the joint law grows faster than they."""
 
 
 SCORE_SD = 0.25

@@ -104,7 +104,7 @@ def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=10)
-    parser.add_argument("--runs", type=int, default=10, help="of each world")
+    parser.add_argument("--runs", type=int, default=4, help="of each world")
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--clipping-range", nargs="+", default=list(reach.INTERVALS))
     parser.add_argument("--out", type=Path, help="where the CSV goes")

@@ -1,6 +1,8 @@
 """The committed gallery of the papers' figures: whole, small, and what this code draws."""
 
 import json
+import subprocess
+import sys
 from functools import cache
 
 import pytest
@@ -56,6 +58,19 @@ def test_the_page_is_that_of_the_claims():
     assert paper_gallery.page(ROWS, shown) == (DOCS / paper_gallery.PAGE).read_text("utf-8")
     assert {row["study"] for row in ROWS} == {*STUDIES}
     assert all(claim_tally.kind(study_folders.claim_of(row)) == row["kind"] for row in ROWS)
+
+
+def test_the_command_draws_from_the_data_that_are_there(tmp_path):
+    """Run as the page says: by itself, not as a module that is imported whole before it starts."""
+    data, image = (
+        tmp_path / one for one in (paper_gallery.DATA, paper_gallery.picture("iot:fig5"))
+    )
+    for file in (data, image):
+        file.parent.mkdir()
+    data.write_text(json.dumps({"iot:fig5": FIGURES["iot:fig5"]}), "utf-8")
+    command = [sys.executable, "-m", paper_gallery.__name__, str(tmp_path), "--redraw"]
+    subprocess.run(command, check=True)
+    assert image.read_bytes().startswith(b"<?xml")
 
 
 @pytest.mark.parametrize("name", FAILING)

@@ -149,13 +149,6 @@ def main(words: list[str] | None = None) -> None:
         make(arguments.docs, arguments.work or Path(scratch), arguments.jobs)
 
 
-if __name__ == "__main__":
-    try:
-        main()
-    except (HexveilError, OSError) as error:
-        sys.exit(str(error))
-
-
 Figures = dict[str, dict[str, Any]]
 
 Row = Mapping[str, str]
@@ -293,3 +286,10 @@ def read_claims(file: Path) -> list[dict[str, str]]:
     """Return the rows of a claims.csv."""
     with file.open(encoding="utf-8", newline="") as text:
         return list(csv.DictReader(text))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (HexveilError, OSError) as error:
+        sys.exit(str(error))

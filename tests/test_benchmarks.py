@@ -83,7 +83,7 @@ def test_tables_of_other_libraries_are_those_of_the_results(load):
     wanted = itertools.product(results["sets"], run.PEERS)
     assert {(row["set"], row["name"]) for row in results["rows"]} == set(wanted)
     for row in results["rows"]:
-        assert row["failed"] or (row["errors"] and len(row["errors"]) == len(row["cpu"]))
+        assert row["failed"] or (row["errors"] and row["cpu"])
         given = {name: value for name, value in row["settings"].items() if name != "is_ranged"}
         # How many users are declared is that of the set.
         if "users" not in given:

@@ -21,27 +21,27 @@ TINY = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class NumberLaw:
-    """Normal law of many numbers: mean + roots · u + own parts.
+    """Normal law of many numbers: mean + roots · u + residuals.
 
     Attributes
     ----------
-    mean, own : ndarray of float, shape (n,)
-        Of the numbers, and the variances of their own parts.
+    mean, residual : ndarray of float, shape (n,)
+        Of the numbers, and the variances of their own parts, the residuals.
     roots : ndarray of float, shape (n, k)
         By independent standard normal numbers u.
-    with_own : ndarray of float, shape (n, ...)
-        Covariances of the own part with something else of a cell.
+    with_residual : ndarray of float, shape (n, ...)
+        Covariances of the residual with something else of a cell.
     """
 
     mean: Floats
-    own: Floats
+    residual: Floats
     roots: Floats
-    with_own: Floats
+    with_residual: Floats
 
     @property
     def variance(self) -> Floats:
         """Variance of each number."""
-        return np.asarray(self.own + np.sum(self.roots**2, axis=1))
+        return np.asarray(self.residual + np.sum(self.roots**2, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +50,10 @@ class Conditioned:
 
     Attributes
     ----------
-    kept : ndarray of float, shape (n,)
-        What a factor leaves of the variance of a number's own part.
+    remaining : ndarray of float, shape (n,)
+        What a factor leaves of the variance of a number's residual.
     weight, shift : ndarray of float, shape (n,)
-        Given u, what has covariance c with the own part of a number moves by
+        Given u, what has covariance c with the residual of a number moves by
         c · (shift - weight · roots · u), and its variance shrinks by c² · weight.
     mean : ndarray of float, shape (k,)
     whitener : ndarray of float, shape (k, k)
@@ -62,18 +62,20 @@ class Conditioned:
         Minus half of the log determinant of 1 + covariance · precision.
     """
 
-    kept: Floats
+    remaining: Floats
     weight: Floats
     shift: Floats
     mean: Floats
     whitener: Floats
     log_mass: float
 
-    def variance(self, of: NumberLaw, law: NumberLaw) -> Floats:
+    def variance(self, numbers: NumberLaw, law: NumberLaw) -> Floats:
         """Return the variances of numbers, by the law of those that the factors are of."""
-        gain = of.with_own * self.weight
-        roots = (of.roots - gain[:, None] * law.roots) @ self.whitener.T
-        return np.asarray(of.own - gain * of.with_own + np.sum(roots**2, axis=1))
+        gain = numbers.with_residual * self.weight
+        roots = (numbers.roots - gain[:, None] * law.roots) @ self.whitener.T
+        return np.asarray(
+            numbers.residual - gain * numbers.with_residual + np.sum(roots**2, axis=1)
+        )
 
 
 def condition(law: NumberLaw, precision: Floats, shift: Floats) -> Conditioned:
@@ -85,14 +87,14 @@ def condition(law: NumberLaw, precision: Floats, shift: Floats) -> Conditioned:
     precision, shift : ndarray of float, shape (n,)
         Of each factor: 1 / variance, and (its mean - that of the law) / variance.
     """
-    kept = 1.0 / (1.0 + law.own * precision)
-    weight, shift = kept * precision, kept * shift
-    seen = np.sqrt(weight)[:, None] * law.roots
-    lower = np.linalg.cholesky(np.eye(seen.shape[1]) + seen.T @ seen)
+    remaining = 1.0 / (1.0 + law.residual * precision)
+    weight, shift = remaining * precision, remaining * shift
+    weighted = np.sqrt(weight)[:, None] * law.roots
+    lower = np.linalg.cholesky(np.eye(weighted.shape[1]) + weighted.T @ weighted)
     whitener = np.linalg.inv(lower)
     mean = whitener.T @ (whitener @ (shift @ law.roots))
-    log_mass = 0.5 * np.sum(np.log(kept)) - np.sum(np.log(np.diag(lower)))
-    return Conditioned(kept, weight, shift, mean, whitener, float(log_mass))
+    log_mass = 0.5 * np.sum(np.log(remaining)) - np.sum(np.log(np.diag(lower)))
+    return Conditioned(remaining, weight, shift, mean, whitener, float(log_mass))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ class Update(ReadOnlyArrays):
 
     Attributes
     ----------
-    given : Conditioned
+    posterior : Conditioned
         The law of the numbers given the normal factors of their likelihoods.
     evidence : float
         Log of the likelihood's expectation under the prior.
@@ -109,7 +111,7 @@ class Update(ReadOnlyArrays):
         Of each number by everything but its own likelihood.
     """
 
-    given: Conditioned
+    posterior: Conditioned
     evidence: float
     mean: Floats
     variance: Floats
@@ -131,7 +133,8 @@ def tilted(
     height[:, [0, -1]] = 0.0  # the outer bins reach to infinity
     mass = np.einsum("ij,ij->i", density, _normal_masses(z))
     linear, square = (
-        np.einsum("ij,ij->i", density, one[:, :-1] - one[:, 1:]) for one in (height, z * height)
+        np.einsum("ij,ij->i", density, moment[:, :-1] - moment[:, 1:])
+        for moment in (height, z * height)
     )
     total = np.maximum(mass, TINY)
     centre = linear / total
@@ -176,10 +179,10 @@ def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS)
     edges = edges - law.mean[:, None]
     precision, shift = _first_factors(edges, density, law.variance)
     for sweep in range(sweeps + 1):
-        given = condition(law, precision, shift)
-        spread = np.sum((law.roots @ given.whitener.T) ** 2, axis=1)
-        variance = given.kept * (law.own + given.kept * spread)
-        centre = given.kept * (law.roots @ given.mean) + law.own * given.shift
+        posterior = condition(law, precision, shift)
+        spread = np.sum((law.roots @ posterior.whitener.T) ** 2, axis=1)
+        variance = posterior.remaining * (law.residual + posterior.remaining * spread)
+        centre = posterior.remaining * (law.roots @ posterior.mean) + law.residual * posterior.shift
         others = np.maximum(1.0 / variance - precision, 1e-10)
         cavity_variance = 1.0 / others
         cavity = cavity_variance * (centre / variance - shift)
@@ -192,12 +195,12 @@ def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS)
         shift = (1.0 - step) * shift + step * (tilted_mean / tilted_variance - cavity * others)
     evidence = (
         np.sum(mass)
-        + given.log_mass
+        + posterior.log_mass
         + 0.5 * shift @ centre
         - 0.5 * np.sum(np.log(variance) + centre**2 / variance)
         + 0.5 * np.sum(np.log(cavity_variance) + cavity**2 / cavity_variance)
     )
-    return Update(given, float(evidence), law.mean + cavity, cavity_variance)
+    return Update(posterior, float(evidence), law.mean + cavity, cavity_variance)
 
 
 def _first_factors(edges: Floats, density: Floats, prior: Floats) -> tuple[Floats, Floats]:

@@ -133,19 +133,19 @@ class _State:
     """Law of levels, weekend, weekend by slot, β, and averages where asked for: rows in this order.
 
     What cells share is few numbers u, all standard normal: of places, slots, weekend, and days. So
-    rows are mean + roots · u + own, the last for each cell apart.
+    rows are mean + roots · u + residual, the last for each cell apart.
 
     Attributes
     ----------
     mean : ndarray of float, shape (n_rows,)
     roots : ndarray of float, shape (n_rows, k)
-    own : ndarray of float, shape (n_cells, n_parts, n_parts)
-        Covariance of the own parts of a cell's rows: level, β, average.
+    residual : ndarray of float, shape (n_cells, n_parts, n_parts)
+        Covariance of the residuals of a cell's rows: level, β, average.
     """
 
     mean: Floats
     roots: Floats
-    own: Floats
+    residual: Floats
 
 
 class Memory:
@@ -192,17 +192,20 @@ class Memory:
         shared = np.hstack([np.full((n, 1), self.span / 3.0), by.place * places, by.slot * slots])
         k = shared.shape[1]
         mean = np.zeros(end + (n_parts - 1) * n)
-        roots, own = np.zeros((mean.size, k + 1 + self.n_slots)), np.zeros((n, n_parts, n_parts))
+        roots, residual = (
+            np.zeros((mean.size, k + 1 + self.n_slots)),
+            np.zeros((n, n_parts, n_parts)),
+        )
         mean[:n], roots[:n, :k] = sum(self.bounds) / 2.0, shared
         roots[n:end, k:] = by.weekend * np.diag([1.0, *[math.sqrt(0.5)] * self.n_slots])
-        own[:, 0, 0] = by.cell**2 + np.where(is_shared, 0.0, by.place**2)
-        own[:, 1, 1] = LASTING_PRIOR**2
-        return _State(mean, roots, own)
+        residual[:, 0, 0] = by.cell**2 + np.where(is_shared, 0.0, by.place**2)
+        residual[:, 1, 1] = LASTING_PRIOR**2
+        return _State(mean, roots, residual)
 
     def advance(self, state: _State, by: Deviations, number: int) -> _State:
         """Return the state before a day: levels drift, and shifts widen them."""
-        roots, own = state.roots, state.own.copy()
-        own[:, 0, 0] += by.drift**2 * self.days[number].gap
+        roots, residual = state.roots, state.residual.copy()
+        residual[:, 0, 0] += by.drift**2 * self.days[number].gap
         for change in self.changes:
             if change.since == number:
                 cells, deviation = change.cells, CHANGE * self.span
@@ -210,8 +213,8 @@ class Memory:
                     roots = np.hstack([roots, np.zeros((len(roots), 1))])
                     roots[cells, -1] = deviation
                     deviation /= 2.0
-                own[cells, 0, 0] += deviation**2
-        return _State(state.mean, roots, own)
+                residual[cells, 0, 0] += deviation**2
+        return _State(state.mean, roots, residual)
 
     def predict(self, state: _State, by: Deviations, day: _Day) -> tuple[_State, NumberLaw]:
         """Return the state with what the cells of a day share, and the law of its true numbers."""
@@ -222,60 +225,65 @@ class Memory:
             columns += [np.full_like(cells, n), n + 1 + self.slots[cells]]
         lasting = self.rows(cells)[:, 1]
         mean = sum(state.mean[column] for column in columns) + effect * state.mean[lasting]
-        shown = sum(roots[column] for column in columns) + effect[:, None] * roots[lasting]
-        shown[:, -1] = by.day
-        with_own = state.own[cells, 0] + effect[:, None] * state.own[cells, 1]
+        shown_roots = sum(roots[column] for column in columns) + effect[:, None] * roots[lasting]
+        shown_roots[:, -1] = by.day
+        with_residual = state.residual[cells, 0] + effect[:, None] * state.residual[cells, 1]
         variance = (by.within**2 + by.user**2 * day.published.share_squares) * self.multiples[cells]
-        own = with_own[:, 0] + effect * with_own[:, 1] + variance
-        return _State(state.mean, roots, state.own), NumberLaw(mean, own, shown, with_own)
+        residual = with_residual[:, 0] + effect * with_residual[:, 1] + variance
+        return _State(state.mean, roots, state.residual), NumberLaw(
+            mean, residual, shown_roots, with_residual
+        )
 
-    def truth(self, state: _State, shown: NumberLaw, day: _Day) -> NumberLaw:
+    def truth(self, state: _State, law: NumberLaw, day: _Day) -> NumberLaw:
         """Return the law of a day's averages, without the lasting errors of the shown ones."""
         effect, rows = day.published.lasting, self.rows(day.cells)[:, 1]
-        of_level = shown.with_own[:, 0]
-        of_day = shown.own - of_level - effect * shown.with_own[:, 1]
+        of_level = law.with_residual[:, 0]
+        of_day = law.residual - of_level - effect * law.with_residual[:, 1]
         return NumberLaw(
-            shown.mean - effect * state.mean[rows],
-            state.own[day.cells, 0, 0] + of_day,
-            shown.roots - effect[:, None] * state.roots[rows],
+            law.mean - effect * state.mean[rows],
+            state.residual[day.cells, 0, 0] + of_day,
+            law.roots - effect[:, None] * state.roots[rows],
             of_level + of_day,
         )
 
     def add_truth(
-        self, state: _State, shown: NumberLaw, day: _Day, weight: Floats
+        self, state: _State, law: NumberLaw, day: _Day, weight: Floats
     ) -> tuple[_State, NumberLaw]:
         """Return state and law of the numbers, with a day's averages added to the sums."""
-        truth, cells, rows = self.truth(state, shown, day), day.cells, self.rows(day.cells, 3)[:, 2]
-        mean, roots, own = state.mean.copy(), state.roots.copy(), state.own.copy()
+        truth, cells, rows = self.truth(state, law, day), day.cells, self.rows(day.cells, 3)[:, 2]
+        mean, roots, residual = state.mean.copy(), state.roots.copy(), state.residual.copy()
         mean[rows] += weight * truth.mean
         roots[rows] += weight[:, None] * truth.roots
-        with_parts = weight[:, None] * state.own[cells, 0]
-        own[cells, 2] += with_parts
-        own[cells, :, 2] += with_parts
-        own[cells, 2, 2] += weight**2 * truth.own
-        with_own = shown.with_own.copy()
-        with_own[:, 2] += weight * truth.with_own
-        return _State(mean, roots, own), replace(shown, with_own=with_own)
+        with_parts = weight[:, None] * state.residual[cells, 0]
+        residual[cells, 2] += with_parts
+        residual[cells, :, 2] += with_parts
+        residual[cells, 2, 2] += weight**2 * truth.residual
+        with_residual = law.with_residual.copy()
+        with_residual[:, 2] += weight * truth.with_residual
+        return _State(mean, roots, residual), replace(law, with_residual=with_residual)
 
-    def condition(self, state: _State, shown: NumberLaw, day: _Day, given: Conditioned) -> _State:
+    def condition(self, state: _State, law: NumberLaw, day: _Day, posterior: Conditioned) -> _State:
         """Return the state after a day, whose numbers have normal factors."""
-        cells, with_own = day.cells, shown.with_own
-        mean, roots, own = state.mean.copy(), state.roots.copy(), state.own.copy()
-        rows, gain = self.rows(cells, with_own.shape[1]), with_own * given.weight[:, None]
-        mean[rows] += with_own * given.shift[:, None]
-        roots[rows] -= gain[:, :, None] * shown.roots[:, None]
-        own[cells] -= gain[:, :, None] * with_own[:, None]
-        return _State(mean + roots @ given.mean, roots @ given.whitener.T, own)
+        cells, with_residual = day.cells, law.with_residual
+        mean, roots, residual = state.mean.copy(), state.roots.copy(), state.residual.copy()
+        rows, gain = (
+            self.rows(cells, with_residual.shape[1]),
+            with_residual * posterior.weight[:, None],
+        )
+        mean[rows] += with_residual * posterior.shift[:, None]
+        roots[rows] -= gain[:, :, None] * law.roots[:, None]
+        residual[cells] -= gain[:, :, None] * with_residual[:, None]
+        return _State(mean + roots @ posterior.mean, roots @ posterior.whitener.T, residual)
 
     def update_state(
         self, state: _State, by: Deviations, number: int, sweeps: int = SWEEPS
     ) -> tuple[_State, Update, tuple[Floats, Floats]]:
         """Return the state after a day, the update, and mean and variance that were expected."""
         day = self.days[number]
-        state, shown = self.predict(self.advance(state, by, number), by, day)
-        step = update(shown, day.published.edges, day.published.density, sweeps)
-        new = self.condition(state, shown, day, step.given)
-        return new, step, (shown.mean, shown.variance)
+        state, law = self.predict(self.advance(state, by, number), by, day)
+        step = update(law, day.published.edges, day.published.density, sweeps)
+        new = self.condition(state, law, day, step.posterior)
+        return new, step, (law.mean, law.variance)
 
     # ---- all days, with changes ----
 
@@ -288,16 +296,16 @@ class Memory:
         for number in range(n_days):
             self._go_through(by, number)
 
-    def finish(self, by: Deviations, last: PublishedDay) -> Forecast:
+    def finish(self, by: Deviations, today: PublishedDay) -> Forecast:
         """Go through the last day as it was published, and return its forecast."""
-        day, number = replace(self.days[-1], published=last), len(self.days) - 1
+        day, number = replace(self.days[-1], published=today), len(self.days) - 1
         self.days = [*self.days[:-1], day]
         step = self._go_through(by, number)
-        morning, shown = self.predict(self.advance(self._states[-2], by, number), by, day)
+        morning, law = self.predict(self.advance(self._states[-2], by, number), by, day)
         rows, effect = self.rows(day.cells)[:, 1], day.published.lasting
-        roots, own = morning.roots[rows], morning.own[day.cells, 1, 1]
-        variance = effect**2 * (np.sum(roots**2, axis=1) + own)
-        shared = effect * (np.sum(roots * shown.roots, axis=1) + shown.with_own[:, 1])
+        roots, residual = morning.roots[rows], morning.residual[day.cells, 1, 1]
+        variance = effect**2 * (np.sum(roots**2, axis=1) + residual)
+        shared = effect * (np.sum(roots * law.roots, axis=1) + law.with_residual[:, 1])
         most = np.sqrt(MOST_SHARED * variance * step.variance)
         slope = np.clip(shared, -most, most) / step.variance
         return Forecast(

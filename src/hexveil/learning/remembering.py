@@ -133,21 +133,21 @@ def _is_fitting(days: Sequence[PublishedDay]) -> bool:
 
 def _run(days: Sequence[PublishedDay], by: Deviations) -> tuple[Memory, Forecast]:
     """Return the memory of some days, and the forecast of the last one."""
-    last = days[-1]
-    where = last.day, tuple(last.place.tolist()), tuple(last.slot.tolist())
-    memory = copy(_earlier(tuple(days[:-1]), where, last.bounds, by))
-    return memory, memory.finish(by, last)
+    today = days[-1]
+    morning = today.day, tuple(today.place.tolist()), tuple(today.slot.tolist())
+    memory = copy(_earlier(tuple(days[:-1]), morning, today.bounds, by))
+    return memory, memory.finish(by, today)
 
 
 @lru_cache(maxsize=1)  # where both the forecast of a day and its estimates begin
 def _earlier(
     days: tuple[PublishedDay, ...],
-    where: tuple[int, tuple[str, ...], tuple[int, ...]],
+    morning: tuple[int, tuple[str, ...], tuple[int, ...]],
     bounds: tuple[float, float],
     by: Deviations,
 ) -> Memory:
     """Return the memory of some days on the morning of another, of which the cells are known."""
-    day, *cells = where
+    day, *cells = morning
     place, slot = np.array(cells[0], dtype=str), np.array(cells[1], dtype=np.int64)
     memory = Memory([*days, blank_day((day, place, slot), bounds, 1.0, np.ones(slot.size))])
     memory.run(by, len(days))
@@ -282,14 +282,14 @@ def _average(memory: Memory, by: Deviations, records: Sequence[Ints], group: Int
         n_days[memory.days[number].cells] += 1
     state = memory.prior(by, n_parts=3)
     for number, day in enumerate(memory.days):
-        state, shown = memory.predict(memory.advance(state, by, number), by, day)
+        state, law = memory.predict(memory.advance(state, by, number), by, day)
         if number in group:
             weight = records[number] / total[day.cells]
-            state, shown = memory.add_truth(state, shown, day, weight)
-        step = update(shown, day.published.edges, day.published.density)
-        state = memory.condition(state, shown, day, step.given)
+            state, law = memory.add_truth(state, law, day, weight)
+        step = update(law, day.published.edges, day.published.density)
+        state = memory.condition(state, law, day, step.posterior)
     averaged = np.flatnonzero(total)
     rows = memory.rows(averaged, 3)[:, 2]
-    variance = np.sum(state.roots[rows] ** 2, axis=1) + state.own[averaged, 2, 2]
+    variance = np.sum(state.roots[rows] ** 2, axis=1) + state.residual[averaged, 2, 2]
     names = memory.place[averaged], memory.slot[averaged]
     return DayAverages(*names, n_days[averaged], state.mean[rows], np.sqrt(variance))

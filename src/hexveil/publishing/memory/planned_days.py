@@ -162,15 +162,15 @@ class PlannedDays:
         state, errors, probability = memory.prior(by), [], np.zeros(0)
         for number, (noise, probability) in enumerate(self.noises(epsilon)):
             day = memory.days[number]
-            state, shown = memory.predict(memory.advance(state, by, number), by, day)
-            truth = memory.truth(state, shown, day)
+            state, law = memory.predict(memory.advance(state, by, number), by, day)
+            truth = memory.truth(state, law, day)
             # A first day searches its range, and knows where the map lies.
             deviation = np.minimum(np.sqrt(truth.variance), self.spread * span)
             _, number_deviation = choose_half_widths(within, deviation / span, noise, self.squares)
             variance = (number_deviation * span) ** 2 / np.maximum(probability, 1e-9)
-            given = condition(shown, 1.0 / variance, np.zeros_like(variance))
-            state = memory.condition(state, shown, day, given)
-            remaining = np.sqrt(given.variance(truth, shown))
+            posterior = condition(law, 1.0 / variance, np.zeros_like(variance))
+            state = memory.condition(state, law, day, posterior)
+            remaining = np.sqrt(posterior.variance(truth, law))
             mean = np.average(remaining, weights=self.counts * probability)
             errors.append(self.of_averages(MEAN_ABS_NORMAL * float(mean), epsilon))
         return ExpectedErrors(epsilon, tuple(errors), float(np.sum(probability)))

@@ -192,10 +192,8 @@ class Memory:
         shared = np.hstack([np.full((n, 1), self.span / 3.0), by.place * places, by.slot * slots])
         k = shared.shape[1]
         mean = np.zeros(end + (n_parts - 1) * n)
-        roots, residual = (
-            np.zeros((mean.size, k + 1 + self.n_slots)),
-            np.zeros((n, n_parts, n_parts)),
-        )
+        roots = np.zeros((mean.size, k + 1 + self.n_slots))
+        residual = np.zeros((n, n_parts, n_parts))
         mean[:n], roots[:n, :k] = sum(self.bounds) / 2.0, shared
         roots[n:end, k:] = by.weekend * np.diag([1.0, *[math.sqrt(0.5)] * self.n_slots])
         residual[:, 0, 0] = by.cell**2 + np.where(is_shared, 0.0, by.place**2)
@@ -230,9 +228,8 @@ class Memory:
         with_residual = state.residual[cells, 0] + effect[:, None] * state.residual[cells, 1]
         variance = (by.within**2 + by.user**2 * day.published.share_squares) * self.multiples[cells]
         residual = with_residual[:, 0] + effect * with_residual[:, 1] + variance
-        return _State(state.mean, roots, state.residual), NumberLaw(
-            mean, residual, shown_roots, with_residual
-        )
+        law = NumberLaw(mean, residual, shown_roots, with_residual)
+        return _State(state.mean, roots, state.residual), law
 
     def truth(self, state: _State, law: NumberLaw, day: _Day) -> NumberLaw:
         """Return the law of a day's averages, without the lasting errors of the shown ones."""
@@ -266,10 +263,8 @@ class Memory:
         """Return the state after a day, whose numbers have normal factors."""
         cells, with_residual = day.cells, law.with_residual
         mean, roots, residual = state.mean.copy(), state.roots.copy(), state.residual.copy()
-        rows, gain = (
-            self.rows(cells, with_residual.shape[1]),
-            with_residual * posterior.weight[:, None],
-        )
+        rows = self.rows(cells, with_residual.shape[1])
+        gain = with_residual * posterior.weight[:, None]
         mean[rows] += with_residual * posterior.shift[:, None]
         roots[rows] -= gain[:, :, None] * law.roots[:, None]
         residual[cells] -= gain[:, :, None] * with_residual[:, None]

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.model.public_metadata import PublicMetadata
     from hexveil.publishing.booking import ReleasableDataset
-    from hexveil.publishing.memory.history import History
     from hexveil.publishing.published_numbers import Release
     from hexveil.publishing.signing import SigningKey
 
@@ -233,7 +232,7 @@ def _judge_in_series(run: Run, component: Any, earlier: int, warning: str) -> st
     asked, days = replace(asked, epsilon=component.epsilon), max(DAYS_AHEAD, earlier + 1)
     try:
         errors = expected_errors(component.facts, asked, days).errors
-    except InputError:  # of what is not remembered
+    except ValueError:  # of what is not remembered, or of a law that cannot be computed
         return warning
     usable = next(
         (day for day, error in enumerate(errors) if error < judged[0].baseline_error), None

@@ -25,9 +25,9 @@ by their marginal likelihood and a prior that falls with the multiple: intervals
 noise are wide, those of others as before.
 
 `fit_cells` does so where weights are private: by the expected weight W of a cell. The variance of
-its bins is that of the noise, and SAMPLING / max(W, 1): weights of units are not those of records,
-and cells have few units. That of the tilts is multiplied by INFLATION, as shapes of cells are not
-exactly tilts of the pooled one. Constants were chosen on the tuning sets of
+its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, and DRIFT, as weights
+of units are not those of records, however many there are. That of the tilts is multiplied by
+INFLATION, as shapes of cells are not exactly tilts of the pooled one. Constants were chosen on the tuning sets of
 `benchmarks/distributions.py`.
 
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
@@ -100,7 +100,7 @@ def fit_bins(
     return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)))
 
 
-SAMPLING, INFLATION = 0.02, 3.25
+SAMPLING, DRIFT, INFLATION = 0.02, 0.004, 3.25
 LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
 """Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
 
@@ -110,7 +110,7 @@ def fit_cells(
 ) -> TiltFit:
     """Return the tilts of cells by noisy bins of private weights; `noise` is its deviation."""
     weight = expected_weights(bins.sum(axis=1), bins.shape[1] * noise**2)
-    variance = (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0)
+    variance = (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0) + DRIFT
     fit = fit_bins(shares, bins, place, weight, variance, groups)
     return TiltFit(fit.alpha, INFLATION * fit.covariance)
 

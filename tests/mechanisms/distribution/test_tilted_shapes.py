@@ -149,6 +149,14 @@ def test_a_cell_unlike_all_others_is_described_by_a_tilt():
     assert 0.02 < inner < 0.4
 
 
+def test_large_cells_leave_room_for_weights_of_units():
+    """A million units tell hardly more than a thousand: they weigh otherwise than records."""
+    shares, place = np.full(40, 1 / 40), np.arange(40) // 10
+    bins = np.random.default_rng(1).dirichlet(np.full(4, 30.0), size=30)
+    few, many = (fit_cells(shares, bins * n, place, noise=1.0).covariance for n in (1e3, 1e6))
+    assert many == pytest.approx(few, rel=0.1)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_statistics_of_a_cell_agree(seed):
     """With hardly any weight, so that numbers are noise: all statistics are of one distribution."""

@@ -113,7 +113,7 @@ def test_every_statistic_can_be_chosen(show, maps, pages):
     bins = data["value_columns"][0]["bins"]
     assert (bins["first"], bins["ends"]) == (4, list(range(0, 61, 3)))
     row = rows_of(table, is_open=True)[0]
-    assert data["choices"][1]["grades"] == [1, 0, 0, 2]
+    assert data["choices"][1]["grades"] == [0, 1, 0, 2]
     page = show(html, 390, at=f"#cell={table['hexagon'][row].as_py()}")
     value, caption = page.locator("#readout .value"), page.locator("#cells-caption")
     page.locator("#statistic").select_option(label="Share below 20 of speed")

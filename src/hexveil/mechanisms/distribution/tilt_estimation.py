@@ -27,8 +27,8 @@ noise are wide, those of others as before.
 `fit_cells` does so where weights are private: by the expected weight W of a cell. The variance of
 its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, and DRIFT, as weights
 of units are not those of records, however many there are. That of the tilts is multiplied by
-INFLATION, as shapes of cells are not exactly tilts of the pooled one. Constants were chosen on the tuning sets of
-`benchmarks/distributions.py`.
+INFLATION, as shapes of cells are not exactly tilts of the pooled one. Constants were chosen on the
+tuning sets of `benchmarks/distributions.py`.
 
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
 expectations (Dempster, Laird and Rubin, 1977); averaging over hyperparameters (Kass and Steffey,

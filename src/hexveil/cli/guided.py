@@ -172,27 +172,28 @@ def _counted(run: Run) -> list[Offer]:
     proposed = [offer for _, offer in distinct(table.proposals)]
     # One reading serves all grids, and the days.
     daily = _daily(run, facts)
-    grids = (*dict.fromkeys(offer.grid for offer in proposed), *daily)
+    grids = (*dict.fromkeys(offer.grid for offer in proposed), *filter(None, [daily]))
     on_grids = dict(zip(grids, counted(facts, grids), strict=True))
-    days = _days_of(*map(on_grids.get, daily))
+    days = _days_of(on_grids.get(daily)) if daily else None
     return [
         _counted_offer(plan, on_grids[offer.grid], offer, days, is_balanced=offer is table.proposed)
         for offer in proposed
     ]
 
 
-def _daily(run: Run, facts: PublicMetadata) -> tuple[Cells, ...]:
+def _daily(run: Run, facts: PublicMetadata) -> Cells | None:
     """Return the grid on which days are counted, if there are times and places."""
     has_days = run.columns.time is not None and isinstance(facts.cells.grid, Cells)
-    return (Cells(0, "1d", str(run.cells.timezone or "UTC")),) * has_days
+    return Cells(0, "1d", str(run.cells.timezone or "UTC")) if has_days else None
 
 
 def counted_days(run: Run, facts: PublicMetadata) -> tuple[str, str] | None:
     """Return the first and last local day on which enough vehicles reported, if they are known."""
-    return run.select.dates or _days_of(*counted(facts, _daily(run, facts)))
+    daily, stated = _daily(run, facts), run.select.dates
+    return stated if stated or daily is None else _days_of(*counted(facts, (daily,)))
 
 
-def _days_of(daily: PublicMetadata | None = None) -> tuple[str, str] | None:
+def _days_of(daily: PublicMetadata | None) -> tuple[str, str] | None:
     slots = None if daily is None else daily.cells.slot_names()
     return (min(slots)[:10], max(slots)[:10]) if slots else None
 

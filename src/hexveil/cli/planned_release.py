@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+from numpy.linalg import LinAlgError
 
 from hexveil.base.errors import InputError
 from hexveil.base.work_share import DRAWS, ESTIMATES, PLANNING, RELEASING, WRITING
@@ -232,7 +233,7 @@ def _judge_in_series(run: Run, component: Any, earlier: int, warning: str) -> st
     asked, days = replace(asked, epsilon=component.epsilon), max(DAYS_AHEAD, earlier + 1)
     try:
         errors = expected_errors(component.facts, asked, days).errors
-    except ValueError:  # of what is not remembered, or of a law that cannot be computed
+    except (InputError, LinAlgError):  # of what is not remembered, or cannot be computed
         return warning
     usable = next(
         (day for day, error in enumerate(errors) if error < judged[0].baseline_error), None

@@ -9,7 +9,7 @@ Division of the data, fixed before any judging figure was looked at:
 
 Quantiles and shares (`--statistic p50`, `--statistic "share<10"`): tuning seed 11, judging seeds 5,
 17 and 29 of the same cities, so divided before any figure of theirs was looked at. Private presence
-(`--statistic presence`): 10,000 private cars (`CarCity`) of the seeds 11 for tuning and 5, 17 and
+(`--presence`): 10,000 private cars (`CarCity`) of the seeds 11 for tuning and 5, 17 and
 29 for judging, over 28 days, with a record each kilometre in place of 250 m, which takes a quarter
 of the time; speeds from 0 to 100, every used cell of the declared box counts that is open.
 
@@ -64,7 +64,8 @@ from hexveil.cli import main as run_command
 from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.model.areas import Polygon
-from hexveil.model.statistic_terms import on_lattice, parse_statistics
+from hexveil.model.statistic_terms import column_of, on_lattice, parse_statistics
+from hexveil.planning.presence.presence_request import FleetDeclaration
 from hexveil.publishing import pipeline
 from hexveil.publishing.memory.history import History, forecast_cells
 from hexveil.publishing.memory.presence_history import forecast_declared
@@ -74,7 +75,7 @@ from hexveil.simulation import flights
 from hexveil_research import cars
 
 CARS, RECORD_KM = 10_000, 1.0
-PRESENCE = "presence"
+AMERICA, AIRCRAFT = (-125.0, 24.0, -66.0, 50.0), FleetDeclaration(900, 2, 2)
 DAYS = 42
 ENDS = ("estimate", "low", "high")
 ALONE = {"estimate": "today", "low": "today_low", "high": "today_high"}
@@ -128,7 +129,7 @@ def read_days(folder: Path, asked: argparse.Namespace) -> list[ReadDay]:
     city = folder / "city.parquet"
     if asked.flights:
         parquet.write_table(flights.records(), city)
-    elif asked.statistic == PRESENCE:
+    elif asked.presence:
         cars.RECORD_KM = RECORD_KM
         cars.CarCity(CARS, asked.days, asked.seed).write(city)
     else:
@@ -176,25 +177,25 @@ def _read(source: Path, day: date, asked: argparse.Namespace) -> tuple[AnyRecord
         "user": feed.user, "value": feed.value, "time": feed.time, "bounds": feed.bounds,
         "privacy_unit": "user-day", **feed.place,
     }  # fmt: skip
-    if asked.statistic == PRESENCE:
-        box = replace(cells, area=Polygon.of_box(*cars.BOX))
-        chosen = hv.Select(dates=dates)
-        records = hv.read(source, cells=box, protect="presence", select=chosen, **common)
-        return records, {"fleet": CARS}
     options: AnyRecords = {} if asked.statistic == "mean" else {"statistics": (asked.statistic,)}
+    if asked.presence:
+        box, fleet = (AMERICA, AIRCRAFT) if asked.flights else (cars.BOX, CARS)
+        declared = replace(cells, area=Polygon.of_box(*box))
+        common |= {"protect": "presence", "select": hv.Select(dates=dates)}
+        return hv.read(source, cells=declared, **options, **common), {"fleet": fleet, **options}
     chosen = hv.Select(dates=dates, min_users=10)
     return hv.read(source, cells=cells, select=chosen, **options, **common), options
 
 
 def _feed(asked: argparse.Namespace) -> Feed:
     """Return the feed that is asked for."""
-    return FLIGHTS if asked.flights else CAR_FEED if asked.statistic == PRESENCE else CITY
+    return FLIGHTS if asked.flights else CAR_FEED if asked.presence else CITY
 
 
 def _forecast(records: AnyRecords, history: History, asked: argparse.Namespace) -> AnyRecords:
     """Return the forecast of a day's cells as `hexveil publish` makes it."""
-    if asked.statistic == PRESENCE:
-        return forecast_declared(records.public, history)
+    if asked.presence:
+        return forecast_declared(records.public, history, (asked.statistic,))
     if asked.statistic == "mean":
         return forecast_cells(records.public, history)
     return forecast_scores(records.public, (asked.statistic,), history)
@@ -202,11 +203,10 @@ def _forecast(records: AnyRecords, history: History, asked: argparse.Namespace) 
 
 def _column(asked: argparse.Namespace, end: str, alone: str, release: hv.Release) -> str:
     """Return the column of an estimate or of an end of its interval."""
-    if asked.statistic not in ("mean", PRESENCE):
-        return f"{parse_statistics((asked.statistic,))[1][0].column}_{end}"
-    if alone and f"mean_{ALONE[end]}" in release.columns:
-        return f"mean_{ALONE[end]}"
-    return "mean" if asked.statistic == PRESENCE and end == "estimate" else f"mean_{end}"
+    prefix = column_of(asked.statistic)
+    if alone and f"{prefix}_{ALONE[end]}" in release.columns:
+        return f"{prefix}_{ALONE[end]}"
+    return prefix if asked.presence and end == "estimate" else f"{prefix}_{end}"
 
 
 def _truth(
@@ -215,21 +215,22 @@ def _truth(
     """Return the true statistics of cells, their records, and which cells are judged."""
     lattice = records.public.lattice
     shown: AnyRecords = slice(None)
-    if asked.statistic == PRESENCE:
+    if asked.presence:
         pairs, n = records.pairs, plan.single.facts.grid.n_cells
         counts = np.bincount(pairs.cell, pairs.records, n)
         totals = np.bincount(pairs.cell, pairs.records * pairs.mean, n)
         shown = np.array(release["is_open"], dtype=bool) & (counts > 0)
-        totals, counts = totals[shown], counts[shown]
+        totals, counts, own = totals[shown], counts[shown], pairs.bins
     else:
-        pairs = records.occupancy.local()
-        counts = pairs.records_per_cell
+        pairs, own = records.occupancy.local(), records.sums.bins
+        counts, n = pairs.records_per_cell, pairs.n_cells
         totals = np.add.reduceat(records.sums.total, pairs.start[:-1])
-    if asked.statistic in ("mean", PRESENCE):
+    if asked.statistic == "mean":
         return float(lattice.lower) + totals / counts * float(lattice.quantum), counts, shown
-    bins, own = records.public.bins, records.sums.bins
-    shares = np.zeros((pairs.n_cells, bins.n_bins))
+    bins = records.public.bins
+    shares = np.zeros((n, bins.n_bins))
     np.add.at(shares, (pairs.cell[own.pair], own.bin), own.count)
+    shares = shares[shown]
     terms = on_lattice(parse_statistics((asked.statistic,))[1], lattice)
     statistics = ShapeStatistics(bins, lattice, terms)
     return statistics.of(shares / shares.sum(axis=1, keepdims=True))[:, 0], counts, shown
@@ -395,6 +396,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--resolution", type=int, default=6)
     parser.add_argument("--statistic", default="mean")
+    parser.add_argument("--presence", action="store_true", help="private, of invented cars")
     parser.add_argument("--closed", action="store_true")
     parser.add_argument("--flights", action="store_true", help="a real feed; no seed")
     parser.add_argument("--first", type=date.fromisoformat, default=date(2024, 1, 1))
@@ -417,7 +419,8 @@ def main() -> None:
     rows = judge(days)
     line = {"seed": "flights" if asked.flights else asked.seed}
     line |= {name: getattr(asked, name) for name in ("resolution", "closed", "epsilon", "ranges")}
-    line |= summarize(rows) | {"statistic": asked.statistic, "cells_below_70": judge_cells(days)}
+    statistic = f"presence {asked.statistic}" if asked.presence else asked.statistic
+    line |= summarize(rows) | {"statistic": statistic, "cells_below_70": judge_cells(days)}
     if asked.statistic == "mean" and asked.ranges != "alone":
         line |= judge_month(days)
     print(f"CPU seconds of the last day over the first: {days[-1].seconds / days[0].seconds:.2f}")

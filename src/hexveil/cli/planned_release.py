@@ -261,7 +261,8 @@ def plan_declared(
     run: Run, facts: DeclaredFacts | DeclaredColumns, history: History | None = None
 ) -> Plan:
     """Return the plan of the run, made from declarations, and perhaps from earlier releases."""
-    options = arguments.plan_arguments(run) | {"history": forecast_declared(facts, history)}
+    options = arguments.plan_arguments(run)
+    options["history"] = forecast_declared(facts, history, options.get("statistics"))
     with show_progress(PLANNING):
         plan: Plan = make_plan(facts, **options, advise=False)
     return plan

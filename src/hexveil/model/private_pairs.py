@@ -97,6 +97,23 @@ class PrivatePairs:
         """Return numbers of units, repeated for each of their pairs. PRIVATE."""
         return np.repeat(numbers, np.diff(self.begin, append=self.cell.size))
 
+    @property
+    def counted(self) -> PairBins:
+        """Records of pairs by fine bin; HexveilError without. PRIVATE."""
+        if self.bins is None:
+            raise HexveilError("this stage measures records by bin, which these pairs lack.")
+        return self.bins
+
+    def mean_scores(self, scores: Ints) -> Floats:
+        """Return each pair's mean of public scores of fine bins, whole numbers. PRIVATE.
+
+        Sums are exact, below 2^53, and quotients rounded once: the same on every processor.
+        """
+        rows, n_pairs = self.counted, self.cell.size
+        count = np.bincount(rows.pair, rows.count, n_pairs)
+        total = np.bincount(rows.pair, rows.count * scores[rows.bin], n_pairs)
+        return np.asarray(total / np.maximum(count, 1.0))
+
     def __repr__(self) -> str:
         return "PrivatePairs(private)"
 

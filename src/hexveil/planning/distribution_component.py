@@ -25,11 +25,11 @@ from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text, to_positive_fraction
 from hexveil.mechanisms.distribution import CombinedStages, Component
 from hexveil.mechanisms.distribution.binned_stage import check_room
+from hexveil.mechanisms.distribution.shape_statistics import AskedPoints
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import (
     Estimator,
-    Quantile,
     Share,
     Term,
     fine_bins,
@@ -214,9 +214,9 @@ class DistributionComponent(PlanComponent):
         facts = self.facts
         assert facts.bins is not None  # noqa: S101  see plan_distribution
         edges = [t.edge(facts.lattice) for t in self.terms if isinstance(t, Share)]
-        levels = [float(term.level) for term in self.terms if isinstance(term, Quantile)]
         thresholds = np.unique(np.array(edges, dtype=np.int64))
-        return AskedDistribution(facts, facts.bins.edges, np.array(levels), thresholds, self.delta)
+        points = AskedPoints.of(self.terms, facts.lattice, facts.bins.edges)
+        return AskedDistribution(facts, facts.bins.edges, points, thresholds, self.delta)
 
     @property
     def refusal(self) -> str | None:

@@ -35,12 +35,12 @@ from hexveil.mechanisms.distribution.binned_stage import (
 )
 from hexveil.mechanisms.distribution.pooled_shape import BinnedMap, PooledShape
 from hexveil.mechanisms.distribution.shape_statistics import (
-    GRAIN,
+    SCORE_LATTICE,
     AskedPoints,
     PooledRankScores,
 )
 from hexveil.model.occupancy import Occupancy, Pairs
-from hexveil.model.public_metadata import PublicMetadata, ValueLattice
+from hexveil.model.public_metadata import PublicMetadata
 from hexveil.model.statistic_terms import Estimator, Share, Term
 from hexveil.planning.allocation import CellForecast, PublishedShape
 from hexveil.planning.methods import plan_moments
@@ -50,7 +50,6 @@ from hexveil.planning.plan_arguments import PlanArguments
 MOMENTS, SHAPE, SCORES = "moments", "shape", "scores"
 SHAPE_SHARE = Fraction(3, 20)
 """Part of what a distribution costs that its pooled shape takes."""
-SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
 GOOD_ENOUGH = 0.04
 """Predicted error of a share by bins up to which a day of a series is measured by them."""
 RANK_TO_SHARE = 1.5
@@ -66,8 +65,8 @@ class AskedDistribution:
     facts : PublicMetadata
     edges : ndarray of int64
         Of the fine bins that records are counted by.
-    levels : ndarray of float
-        Of the quantiles that are asked for.
+    points : AskedPoints
+        Of the quantiles and shares that are asked for.
     threshold_edges : ndarray of int64
         Of all thresholds, in quanta, rising.
     delta : Fraction
@@ -75,7 +74,7 @@ class AskedDistribution:
 
     facts: PublicMetadata
     edges: Ints
-    levels: Floats
+    points: AskedPoints
     threshold_edges: Ints
     delta: Fraction
 
@@ -146,17 +145,15 @@ class ScorePlan:
 
     def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
-        points = request.edges > request.threshold_edges[:, None]
         if self.share is not None:
-            (above,) = points
-            counted = GRAIN * (above if self.share.is_above else ~above).astype(np.int64)
+            counted = request.points.scores(None, is_above=self.share.is_above)
             return [Component(SCORES, self.plan.stages(), lambda _: counted)]
         if self.published is not None:
-            ranks = PooledRankScores(self.published.shares, AskedPoints(request.levels, points))
+            ranks = PooledRankScores(self.published.shares, request.points)
             return [Component(SCORES, self.plan.stages(), ranks)]
         assert self.shape_epsilon is not None  # noqa: S101  see check_against
         shape = Component(SHAPE, request.shape(self.shape_epsilon))
-        ranks = PooledRankScores(shape, AskedPoints(request.levels, points))
+        ranks = PooledRankScores(shape, request.points)
         return [shape, Component(SCORES, self.plan.stages(), ranks)]
 
 

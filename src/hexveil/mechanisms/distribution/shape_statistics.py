@@ -17,8 +17,9 @@ Scores are whole numbers from 0 to `GRAIN`: values on the public lattice from 0 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ MIN_BINS = 4
 """Fine bins from which on one of them is narrow enough to be read as a bound."""
 GRAIN = 1024
 """Score of 1."""
+SCORE_LATTICE = ValueLattice(Fraction(0), Fraction(1), Fraction(1, GRAIN))
 ALL_LEVELS = 0.5
 """Weight of the pooled rank, where each point has 1: as a histogram has it alone."""
 
@@ -296,6 +298,29 @@ class AskedPoints(ReadOnlyArrays):
     levels: Floats
     above: Bools
 
+    @classmethod
+    def of(cls, terms: Sequence[Term], lattice: ValueLattice, edges: Ints) -> AskedPoints:
+        """Return the points of quantiles and shares, among fine bins with these upper ends."""
+        levels = [float(term.level) for term in terms if isinstance(term, Quantile)]
+        thresholds = [term.edge(lattice) for term in terms if isinstance(term, Share)]
+        above = edges > np.unique(np.array(thresholds, dtype=np.int64))[:, None]
+        return cls(np.array(levels), above)
+
+    def scores(self, shares: Floats | None, *, is_above: bool = True) -> Ints:
+        """Return the scores of fine bins: ranks in a shape, or an indicator of the only threshold.
+
+        Parameters
+        ----------
+        shares : ndarray of float, shape (n_fine_bins,), or None
+            None of an indicator.
+        is_above : bool, optional
+            Of an indicator: on which side of the threshold it is 1.
+        """
+        if shares is not None:
+            return np.rint(GRAIN * self.ranks(shares)).astype(np.int64)
+        (above,) = self.above
+        return np.asarray(GRAIN * (above if is_above else ~above).astype(np.int64))
+
     def ranks(self, shares: Floats) -> Floats:
         """Return the part of the points that lie below each bin: rising, from 0 to 1.
 
@@ -329,7 +354,7 @@ class PooledRankScores:
 
     def __call__(self, earlier: Outputs) -> Ints:
         """Return the ranks, rounded: see `Component.scores`."""
-        return np.rint(GRAIN * self.points.ranks(self.shares(earlier))).astype(np.int64)
+        return self.points.scores(self.shares(earlier))
 
     def shares(self, earlier: Outputs) -> Floats:
         """Return the released shares of fine bins."""

@@ -260,6 +260,8 @@ def _times(matrix: Floats, vector: Floats) -> Floats:
 
 MAX_TILT = 12.0
 HALVINGS = 40
+NARROWINGS, LEAST_WITHIN = 10, 0.2
+"""Halvings of the second tilt; least variance of scores within cells, as a part of all."""
 N_TERMS = 3
 NEWTON_STEPS, MAX_STEP = 15, 6.0
 
@@ -285,18 +287,51 @@ def legendre_terms(shares: Floats, n_terms: int = N_TERMS) -> Floats:
     return np.asarray(vander[:, 1:])
 
 
-def solve_tilts(shares: Floats, scores: Floats, mean: Floats) -> Floats:
-    """Return the tilts of one term for which each cell's mean score is the one given.
+def solve_tilts(shares: Floats, scores: Floats, mean: Floats, second: float = 0.0) -> Floats:
+    """Return the tilts of the first term for which each cell's mean score is the one given.
 
-    Scores rise with the values. Means that no tilt attains get the steepest one, `MAX_TILT`.
+    Scores rise with the values. Means that no tilt attains get the steepest one, `MAX_TILT`. All
+    cells have the same tilt of the second term.
     """
-    terms = legendre_terms(shares, 1)
-    low, high = np.full(mean.shape, -MAX_TILT), np.full(mean.shape, MAX_TILT)
+    terms = legendre_terms(shares, 2)
+    # The peak of a narrow shape lies at the first tilt, in parts of three times the second.
+    high = np.full(mean.shape, MAX_TILT - 3.0 * min(second, 0.0))
+    low = -high
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        is_below = tilt(shares, terms, middle[..., None]) @ scores < mean
+        alpha = np.stack([middle, np.full_like(middle, second)], axis=-1)
+        is_below = tilt(shares, terms, alpha) @ scores < mean
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     return np.asarray((low + high) / 2.0)
+
+
+def narrow_tilt(
+    shares: Floats, scores: Floats, mean: Floats, weight: Floats, between: float
+) -> float:
+    """Return the tilt of the second term by which cells are as narrow as they differ.
+
+    By the law of total variance scores vary within cells by what is left of their variance under
+    the pooled shape without that between the means of cells. 0 of cells that tilts of one term make
+    no wider than that.
+
+    Parameters
+    ----------
+    shares, scores : ndarray of float, shape (n_fine_bins,)
+    mean, weight : ndarray of float, shape (n_cells,)
+        Mean scores, and how much cells count.
+    between : float
+        Variance between the mean scores of cells.
+    """
+    total = float(shares @ scores**2 - (shares @ scores) ** 2)
+    within, terms = max(total - between, LEAST_WITHIN * total), legendre_terms(shares, 2)
+    low, high = -MAX_TILT, 0.0
+    for _ in range(NARROWINGS):
+        middle = (low + high) / 2.0
+        first = solve_tilts(shares, scores, mean, middle)
+        tilted = tilt(shares, terms, np.stack([first, np.full_like(first, middle)], axis=-1))
+        variance = np.average(tilted @ scores**2 - (tilted @ scores) ** 2, weights=weight)
+        low, high = (middle, high) if variance < within else (low, middle)
+    return high
 
 
 @dataclass(frozen=True, eq=False)

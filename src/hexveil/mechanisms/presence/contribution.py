@@ -4,7 +4,7 @@ From a unit's own records and released numbers alone, with P = 2^20 parts:
 
     x_c = min(n_c, N) p_c                 priced records in cell c; N, p_c <= 2^20
     w_c = floor(P x_c / ‖x‖)              weight
-    v_c = position of the mean in [0, P], y_c = clip(v_c, l_c, h_c) - l_c
+    v_c = position of the mean, or mean score, in [0, P], y_c = clip(v_c, l_c, h_c) - l_c
     A_c = floor((2 w_c y_c + h_c - l_c) / 2 (h_c - l_c)),   B_c = w_c - A_c
 
 n_c counts the unit's records in the cell. ‖x‖ is the sum of x under Laplace noise, and the root of
@@ -69,12 +69,13 @@ MAX_PRICE = 2**20
 """Largest price of a cell."""
 
 
-def positions(pairs: PrivatePairs, span_quanta: int) -> Ints:
-    """Return the means of pairs in parts of the span, from 0 to `PARTS`. PRIVATE.
+def positions(pairs: PrivatePairs, span_quanta: int, scores: Ints | None = None) -> Ints:
+    """Return the means of pairs, or mean scores, in parts of the span: 0 to `PARTS`. PRIVATE.
 
     Three rounded operations per pair: the same integers on every processor.
     """
-    scaled = np.floor(pairs.mean / span_quanta * PARTS)
+    means = pairs.mean if scores is None else pairs.mean_scores(scores)
+    scaled = np.floor(means / span_quanta * PARTS)
     return np.clip(scaled, 0, PARTS).astype(np.int64)
 
 
@@ -131,10 +132,12 @@ class CellWindow(ReadOnlyArrays):
         """Half the width of each range, in parts."""
         return np.asarray((self.high - self.low) / 2.0)
 
-    def halves(self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1) -> Ints:
+    def halves(
+        self, pairs: PrivatePairs, span_quanta: int, norm: Norm = L1, scores: Ints | None = None
+    ) -> Ints:
         """Return ΣA of each cell, then ΣB of each cell, shape (2 n_cells,). PRIVATE."""
         weights = unit_weights(pairs, self.prices, norm)
-        above = positions(pairs, span_quanta) - self.low[pairs.cell]
+        above = positions(pairs, span_quanta, scores) - self.low[pairs.cell]
         halves = split_weights(weights, above, (self.high - self.low)[pairs.cell])
         # Exact: every partial sum is a whole number below 2^53.
         totals = [np.bincount(pairs.cell, half, self.prices.size) for half in halves]
@@ -151,9 +154,11 @@ class CellWindow(ReadOnlyArrays):
         return upper + lower, upper - lower
 
 
-def weight_map(name: str, window: CellWindow, span_quanta: int, law: NoiseLaw) -> NoisyTotals:
-    """Return the stage of A of each cell, then B of each cell."""
-    halves = partial(window.halves, span_quanta=span_quanta, norm=norm_of(law))
+def weight_map(
+    name: str, window: CellWindow, span_quanta: int, law: NoiseLaw, scores: Ints | None = None
+) -> NoisyTotals:
+    """Return the stage of A of each cell, then B of each cell: of values, or of public scores."""
+    halves = partial(window.halves, span_quanta=span_quanta, norm=norm_of(law), scores=scores)
     return any_unit_stage(name, 2 * window.prices.size, law, halves)
 
 

@@ -42,11 +42,14 @@ class RememberedMap(PresenceAllocation):
     window : CellWindow
     within : float
         Standard deviation of units' means within a cell, as a share of the span.
+    scores : ndarray of int64, shape (n_fine_bins,), optional
+        What is averaged in place of values: a function of outputs of earlier releases, too.
     """
 
     releases: tuple[str, ...]
     window: CellWindow = field(repr=False)
     within: float = field(repr=False)
+    scores: Ints | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse prices and ranges that the sensitivity does not allow, whatever led to them."""
@@ -75,7 +78,7 @@ class RememberedMap(PresenceAllocation):
     def _map(self) -> NoisyTotals:
         window = self.window
         stored = np.concatenate([window.prices, window.low, window.high])
-        stage = weight_map(FINE_MAP, window, self.span_quanta, self.law)
+        stage = weight_map(FINE_MAP, window, self.span_quanta, self.law, self.scores)
         return replace(stage, decide=lambda _: stored, n_decided=stored.size)
 
     def fine_window(self, outputs: Outputs) -> CellWindow:
@@ -87,8 +90,9 @@ class RememberedMap(PresenceAllocation):
         return np.rint(self.fine_window(outputs).middle).astype(np.int64)
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:  # noqa: ARG002  of all maps
-        """Return the releases and the deviation that the ranges rest on."""
-        return {"history": list(self.releases), "within": self.within}
+        """Return the releases and the deviation that the ranges rest on; of scores two numbers."""
+        stated = {"history": list(self.releases), "within": self.within}
+        return stated if self.scores is None else stated | {"bins": 2}
 
     def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:  # noqa: ARG002
         return nothing_beyond(self.n_cells, self.within)

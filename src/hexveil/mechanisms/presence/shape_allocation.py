@@ -53,7 +53,7 @@ import numpy as np
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Floats, Ints
-from hexveil.base.errors import HexveilError, InputError
+from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
@@ -300,10 +300,8 @@ def bin_totals(
     pairs: PrivatePairs, *, prices: Ints, place: Ints, shape: tuple[int, int], norm: Norm
 ) -> Ints:
     """Return the weights of bins of some units. PRIVATE."""
-    if pairs.bins is None:
-        raise HexveilError("this stage measures records by bin, which these pairs lack.")
     n_sums, n_bins = shape
-    weights, rows = unit_weights(pairs, prices, norm), pairs.bins
+    weights, rows = unit_weights(pairs, prices, norm), pairs.counted
     pair, of_bin, parts = apportion(rows.pair, place[rows.bin], rows.count, weights)
     entry = (pairs.cell[pair] if n_sums == prices.size else 0) * n_bins + of_bin
     # Exact: every partial sum is a whole number below 2^53.

@@ -19,10 +19,16 @@ from fractions import Fraction
 import numpy as np
 
 from hexveil.accounting.promise import PARTS, Promise, check_units, promised
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
-from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
+from hexveil.mechanisms.distribution.shape_statistics import (
+    MEAN,
+    SCORE_LATTICE,
+    AskedPoints,
+    ShapeStatistics,
+)
 from hexveil.mechanisms.forecast_widths import choose_half_widths
 from hexveil.mechanisms.presence.contribution import (
     CellWindow,
@@ -122,7 +128,8 @@ class PresenceRequest:
     weights : mapping of str to Fraction
         Importance of the kinds of statistics, by which that share was found.
     forecast : CellForecast, optional
-        Of the cells by earlier releases: where averages alone are published, ranges follow from it.
+        Of the cells by earlier releases, from which ranges follow: of averages alone, or of the
+        mean scores of terms without averages.
     """
 
     grid: DeclaredGrid
@@ -160,6 +167,11 @@ class PresenceRequest:
     def has_map(self) -> bool:
         """Whether there are averages or distributions, perhaps with numbers of units."""
         return self.count_share < ALONE
+
+    @property
+    def has_bins(self) -> bool:
+        """Whether cells are measured by bins: distributions, but for mean scores of later days."""
+        return bool(self.terms) and self.forecast is None
 
     @property
     def of_map(self) -> PresenceRequest:
@@ -214,7 +226,7 @@ class PresenceRequest:
         if not self.has_map:
             return self.count_allocation()
         of_map = self.of_map
-        stages = of_map.shape_allocation() if self.terms else of_map.mean_allocation()
+        stages = of_map.shape_allocation() if self.has_bins else of_map.mean_allocation()
         if not self.count_share:
             return stages
         # Which cells are open is decided once, by the map.
@@ -237,12 +249,27 @@ class PresenceRequest:
 
     def _of_form(self, form: MapForm) -> tuple[int, int, Fraction, MapForm, float | None, Fraction]:
         """Return the first components of plans of averages."""
-        n_cells, steps = self.grid.n_cells, self.lattice.span_quanta
+        n_cells, steps = self.grid.n_cells, self.measured_lattice.span_quanta
         return n_cells, steps, self.epsilon, form, self._false_openings, self.delta
 
+    @property
+    def measured_lattice(self) -> ValueLattice:
+        """Of what is averaged: values, or scores of terms."""
+        return SCORE_LATTICE if self.terms else self.lattice
+
+    def bin_scores(self, shares: Floats | None) -> Ints:
+        """Return the scores of fine bins: ranks in a shape, or an indicator of the only share."""
+        assert self.bins is not None  # noqa: S101  see __post_init__
+        term, *_ = self.terms
+        points = AskedPoints.of(self.terms, self.lattice, self.bins.edges)
+        return points.scores(shares, is_above=isinstance(term, Share) and term.is_above)
+
     def _remembered_map(self, forecast: CellForecast) -> RememberedMap:
-        """Return the plan of averages in ranges by earlier releases."""
-        span, steps, law = float(self.lattice.span), float(PARTS), self.promise.noise()
+        """Return the plan of averages, or mean scores, in ranges by earlier releases."""
+        lattice, steps, law = self.measured_lattice, float(PARTS), self.promise.noise()
+        span, scores = float(lattice.span), None
+        if self.terms:
+            scores = self.bin_scores(None if forecast.shape is None else forecast.shape.shares)
         within, deviation = forecast.within / span, forecast.deviation / span
         assert forecast.weight is not None  # noqa: S101  of cells of a declared grid
         is_used = forecast.weight > 0
@@ -255,11 +282,13 @@ class PresenceRequest:
         weight = np.maximum(weight.sum() / priced.sum() * priced, 1.0)
         noise = law.sum_deviation / PARTS / (2.0 * weight)
         half, _ = choose_half_widths(within, deviation, noise, np.ones_like(weight))
-        centre = np.clip((forecast.mean - float(self.lattice.lower)) / span, 0.0, 1.0)
+        centre = np.clip((forecast.mean - float(lattice.lower)) / span, 0.0, 1.0)
         low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
         high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
         window, arguments = CellWindow(prices, low, high), self._of_form(ONE_SHOT)
-        return RememberedMap(*arguments, releases=forecast.releases, window=window, within=within)
+        return RememberedMap(
+            *arguments, releases=forecast.releases, window=window, within=within, scores=scores
+        )
 
     def shape_allocation(self) -> ShapeAllocation:
         """Return the plan of distributions."""
@@ -340,6 +369,11 @@ class PresenceRequest:
         need = n_histograms * UNITS_PER_HISTOGRAM / (self.fleet.units * self.epsilon)
         share = max(min(Fraction(round(1000 * need), 1000), largest), MIN_HISTOGRAM_SHARE)
         return min(self.promise.share_worth(self.epsilon * share, n_histograms), largest)
+
+
+def map_terms(statistics: Sequence[str]) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+    """Return the moments and terms of a map: averages where numbers of units stand alone."""
+    return parse_statistics([name for name in statistics if name != USERS] or [MEAN])
 
 
 def statistics_of(statistics: Sequence[str] | str | None) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ from hexveil.publishing.kinds.guarantee import (
     lattice_of,
 )
 from hexveil.publishing.kinds.loss_checks import ReleaseStatements
+from hexveil.publishing.kinds.presence_table import map_statistics
 from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.score_history import read_shape
 from hexveil.report.manifest_view import numbers_of
@@ -93,7 +94,7 @@ def typed_columns(manifest: Json) -> dict[str, pa.DataType]:
 
 
 def _terms(manifest: Json) -> tuple[Term, ...]:
-    return parse_statistics(manifest["plan"]["statistics"])[1]
+    return parse_statistics(map_statistics(manifest["plan"]["statistics"]))[1]
 
 
 def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
@@ -114,24 +115,29 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield columns that are not those of the forecasts and likelihoods in `memory.npy`."""
-    memory, terms = manifest["memory"], _terms(manifest)
+    memory, terms, keys = manifest["memory"], _terms(manifest), released.KEYS[:-1]
     if not memory["releases"]:
         return
-    rows = stored_day.from_bytes(content, table.num_rows)
+    is_open = stored_day.open_rows(table)
+    rows, table = stored_day.from_bytes(content, table.num_rows)[is_open], table.filter(is_open)
+    suffixes = {key: f"_{key}" for key in keys}
+    if is_private := manifest["kind"] == "presence":
+        suffixes = {"estimate": "", "low": "_low", "high": "_high"}
     day = stored_day.unpack(rows, stored_day.places_of(table), memory, (0.0, 1.0))
     own_share = stored_day.own_share_of(memory)
     scores = released.scores_of(estimate_day(day, stored_day.forecast_of(rows), own_share))
     if "shape" in memory:
         means = released.means_of(table) if "mean_raw" in table.column_names else None
         shape, lattice = read_shape(memory["shape"]), lattice_of(manifest)
-        columns = released.statistics_of_scores(terms, lattice, shape, scores, means)
+        weight = numbers_of(table, "weight" if is_private else "records")
+        columns = released.statistics_of_scores(terms, lattice, shape, scores, weight, means)
     else:
         columns = {terms[0].column: scores}
     for name, column in columns.items():
-        for key in released.KEYS[:-1]:
-            published = numbers_of(table, f"{name}_{key}")
+        for key, suffix in suffixes.items():
+            published = numbers_of(table, f"{name}{suffix}")
             if not np.allclose(published, getattr(column, key), rtol=LOOSE, atol=LOOSE):
-                yield f"{name}_{key} is not that of {stored_day.FILE}."
+                yield f"{name}{suffix} is not that of {stored_day.FILE}."
 
 
 # ---- losses ----

@@ -27,6 +27,7 @@ from hexveil.base.arrays import Floats
 from hexveil.base.rational import decimal_text
 from hexveil.learning.remembering import DayEstimates
 from hexveil.mechanisms.distribution.shape_statistics import (
+    MEAN_ABS_NORMAL,
     AskedPoints,
     CellEstimates,
     ShapeStatistics,
@@ -36,6 +37,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
     fit_bins,
+    narrow_tilt,
     solve_tilts,
     tilt_to_means,
 )
@@ -258,7 +260,8 @@ def decode_distribution(
     if plan.component.estimator == "ranks":
         shape, even = _shape(plan, outputs)
         scores = remembered or _scores(plan, outputs)
-        return statistics_of_scores(plan.terms, facts.lattice, shape, scores, means, even)
+        records = facts.occupancy.records_per_cell.astype(np.float64)
+        return statistics_of_scores(plan.terms, facts.lattice, shape, scores, records, means, even)
     measured, own = _measured(plan, outputs, SHAPE)
     inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
     pooled = measured.shape.bins
@@ -285,19 +288,15 @@ def statistics_of_scores(
     lattice: ValueLattice,
     shape: PublishedShape,
     scores: CellEstimates,
+    weight: Floats,
     means: CellEstimates | None,
     even: Floats | None = None,
 ) -> dict[str, CellEstimates]:
-    """Return the estimates by mean ranks in a published shape."""
+    """Return the estimates by mean ranks in a published shape; cells count by their weight."""
     bins = FineBins(shape.edges)
-    edges = [term.edge(lattice) for term in terms if isinstance(term, Share)]
-    levels = [float(term.level) for term in terms if isinstance(term, Quantile)]
-    above = bins.edges > np.unique(np.array(edges, dtype=np.int64))[:, None]
-    ranks = AskedPoints(np.array(levels), above).ranks(shape.shares)
-    statistics, fit = (
-        ShapeStatistics(bins, lattice, terms),
-        _rank_tilts(shape.shares, ranks, scores),
-    )
+    ranks = AskedPoints.of(terms, lattice, bins.edges).ranks(shape.shares)
+    statistics = ShapeStatistics(bins, lattice, terms)
+    fit = _rank_tilts(shape.shares, ranks, scores, weight)
     adjusted = _adjusted(terms, lattice, bins, means)
     estimates = cell_statistics(
         statistics, shape.shares, fit, RANK_INFLATION, shape.place, even, adjusted
@@ -305,10 +304,14 @@ def statistics_of_scores(
     return {name: estimates.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 
-def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
-    """Return tilts of one term, from the ranks of fine bins and the released mean ranks."""
+def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates, weight: Floats) -> TiltFit:
+    """Return tilts by the ranks of fine bins and the released mean ranks; one of all narrows."""
+    centre = np.average(mean.estimate, weights=weight)
+    known = (mean.estimate - centre) ** 2 + (mean.error / MEAN_ABS_NORMAL) ** 2
+    between = float(np.average(known, weights=weight))
+    second = narrow_tilt(shares, ranks, mean.estimate, weight, between)
     middle, low, high = (
-        solve_tilts(shares, ranks, x) for x in (mean.estimate, mean.low, mean.high)
+        solve_tilts(shares, ranks, x, second) for x in (mean.estimate, mean.low, mean.high)
     )
     # Both ends are the steepest tilt where no tilt attains the interval: draws need some variance.
     variance = np.maximum(RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2, LEAST_VARIANCE)
@@ -316,7 +319,7 @@ def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates) -> TiltFit:
     covariance = np.tile(np.diag(SHAPE_VARIANCE), (middle.size, 1, 1))
     covariance[:, 0, 0] += variance
     alpha = np.zeros((middle.size, n_terms))
-    alpha[:, 0] = middle
+    alpha[:, 0], alpha[:, 1] = middle, second
     return TiltFit(alpha, covariance)
 
 

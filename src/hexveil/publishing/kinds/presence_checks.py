@@ -62,11 +62,12 @@ def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
     is_mean, is_remembered = released.map_statistics(statistics) == (MEAN,), "within" in plan
+    is_kept = is_mean or MEAN not in statistics
     needed = {
         "cell_cap": USERS in statistics and len(statistics) > 1,
         "bins": has_shapes(statistics),
         "histogram": is_mean and not is_remembered,
-        "history": is_mean and is_remembered,
+        "history": is_kept and is_remembered,
     }
     if any((name in plan) != is_needed for name, is_needed in needed.items()):
         yield f"one of {', '.join(needed)} in plan does not belong to plan/statistics."

@@ -20,16 +20,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Floats
-from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.distribution.shape_statistics import MEAN, CellEstimates, between_cells
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.model.statistic_terms import column_names, parse_statistics
+from hexveil.model.statistic_terms import Quantile, column_names, half_bin, parse_statistics
 from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.publishing.estimates.accuracy import beats_constant, grade_intervals
 from hexveil.publishing.estimates.table import TODAY, described_table, name_columns
-from hexveil.publishing.kinds.distribution_table import describe_terms, limits_of
+from hexveil.publishing.kinds.distribution_table import (
+    describe_terms,
+    limits_of,
+    statistics_of_scores,
+)
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
@@ -111,20 +115,53 @@ def columns_of(statistics: Sequence[str], *, remembers: bool = False) -> tuple[s
 
 
 def decode_outputs(request: PresenceRequest, outputs: Outputs) -> ReleasedMap:
-    """Return the map of the outputs of all stages, in value units. Post-processing."""
+    """Return the map of the outputs of all stages, in value units. Post-processing.
+
+    Mean scores of later days stand as averages: see `read_scores`.
+    """
     if not request.has_map:
         return request.count_allocation().decode(outputs)
     of_map, lattice = request.of_map, request.lattice
-    if request.terms:
+    if request.has_bins:
         groups = request.grid.table.groupings()
         decoded = of_map.shape_allocation().decode(outputs, request.measured, groups)
     else:
         decoded = of_map.mean_allocation().decode(outputs)
-        decoded = decoded.in_units(float(lattice.lower), float(lattice.span))
+        if not request.terms:
+            decoded = decoded.in_units(float(lattice.lower), float(lattice.span))
     if not request.count_share:
         return decoded
     noisy, law = outputs[COUNT_MAP][0], request.count_allocation().law
     return decoded.beside(decode_counts(noisy, law, decoded.is_open))
+
+
+def read_scores(request: PresenceRequest, decoded: ReleasedMap) -> ReleasedMap:
+    """Return the map with the quantiles and shares that its mean scores stand for."""
+    is_open, forecast, terms = decoded.is_open, request.forecast, request.terms
+    if forecast is None or not terms:
+        return decoded
+    numbers = (*(decoded[f"{MEAN}{end}"] for end in ENDS), decoded.error[MEAN])
+    scores = CellEstimates(*(one[is_open] for one in numbers))
+    made = {term.column: scores for term in terms}
+    if forecast.shape is not None and is_open.any():
+        weight = decoded["weight"][is_open]
+        made = statistics_of_scores(terms, request.lattice, forecast.shape, scores, weight, None)
+    columns, errors, between = dict(decoded.columns), {}, {}
+    for term in terms:
+        name, one = term.column, made[term.column]
+        width = half_bin(request.lattice) if isinstance(term, Quantile) else 0.0
+        of_open = zip(ENDS, (one.estimate, one.low, one.high), strict=True)
+        columns |= {f"{name}{end}": _spread(is_open, figures) for end, figures in of_open}
+        errors[name] = _spread(is_open, one.error)
+        between[name] = float(between_cells(one.estimate, one.error, width))
+    return ReleasedMap(is_open, columns, errors, between)
+
+
+def _spread(is_open: NDArray[np.bool_], numbers: Floats) -> Floats:
+    """Return numbers of open cells as those of all cells."""
+    every = np.full(is_open.size, np.nan)
+    every[is_open] = numbers
+    return every
 
 
 def released_table(

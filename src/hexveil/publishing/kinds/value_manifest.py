@@ -24,13 +24,13 @@ from hexveil.ledger.unit_losses import PICO_EPSILON
 from hexveil.mechanisms.contract import DONE, NoisyTotals, StagedPlan
 from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, BinnedMap
+from hexveil.mechanisms.distribution.shape_statistics import SCORE_LATTICE
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import allocation_of
 from hexveil.planning.distribution_component import DistributionComponent
 from hexveil.planning.distribution_measures import (
     MOMENTS,
-    SCORE_LATTICE,
     SCORES,
     SHAPE,
     score_metadata,

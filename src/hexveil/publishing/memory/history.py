@@ -21,6 +21,7 @@ from hexveil.learning.remembering import (
     forecast_day,
     remember,
 )
+from hexveil.mechanisms.distribution.shape_statistics import SCORE_LATTICE
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import MeanView, PooledLaw
 from hexveil.mechanisms.stage_data import CutOff
@@ -29,7 +30,6 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import FactoredWeights
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import CellForecast
-from hexveil.planning.distribution_measures import SCORE_LATTICE
 from hexveil.publishing.estimates.posterior_estimates import PosteriorEstimates
 from hexveil.publishing.estimates.table import name_columns
 from hexveil.publishing.memory.stored_day import (

@@ -4,9 +4,15 @@ Of each open cell the noisy weight W and balance D are a look at its average (`R
 a cell is open follows from its weight, so that a closed one says nothing about its average, and has
 no likelihood. Shares of records are taken to be even over its units, by its weight and price.
 What `cut_off_error` allows for in an interval of the day alone is in the likelihood as well.
+
+Quantiles and shares are remembered as mean scores (`score_history`). The first day measures bins,
+of noise v each: with s the mean score in a bin, D = Σ (2 s - 1) N over its noisy weights N, so that
+D - z W has a variance of v Σ (2 s - 1 - z)², at most that of two numbers of variance v B / 2 for
+scores that lie evenly.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +20,11 @@ import numpy as np
 
 from hexveil.accounting.noise_law import Gaussian
 from hexveil.accounting.promise import PARTS
-from hexveil.base.arrays import Floats
+from hexveil.base.arrays import Floats, Ints
 from hexveil.learning.memory import usual_deviation
 from hexveil.learning.published_day import PublishedDay, blank_day, cell_names, summarize_day
 from hexveil.learning.remembering import NORMAL_95
+from hexveil.mechanisms.distribution.shape_statistics import GRAIN, MEAN
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -30,8 +37,10 @@ from hexveil.mechanisms.presence.presence_decoding import (
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
-from hexveil.planning.allocation import CellForecast
+from hexveil.model.statistic_terms import Histogram, Term, on_lattice
+from hexveil.planning.allocation import CellForecast, PublishedShape
 from hexveil.planning.presence.presence_plan import PresenceComponent
+from hexveil.planning.presence.presence_request import PresenceRequest, map_terms, statistics_of
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import (
     MOST_CELLS,
@@ -43,6 +52,7 @@ from hexveil.publishing.memory.history import (
     memory_key,
     remember_day,
 )
+from hexveil.publishing.memory.score_history import is_indicator, remembered_scores, score_facts
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
@@ -55,12 +65,16 @@ from hexveil.smoothing.user_mean_law import (
 ESTIMATED = ("mean", "mean_low", "mean_high")
 SELDOM = 0.2
 """Part of the earlier days on which a cell is open at most, where nobody is expected."""
+ALIKE = 0.25
+"""Usual part of the variance of scores by which units differ, and not records of one."""
 UNKNOWN = 1.5
 """Deviation of the forecast of a cell that was never open, in those of the others' forecasts."""
 
 
 def forecast_declared(
-    facts: DeclaredFacts | DeclaredColumns, history: History | None
+    facts: DeclaredFacts | DeclaredColumns,
+    history: History | None,
+    statistics: Sequence[str] | str | None = None,
 ) -> CellForecast | None:
     """Return the forecast of a day's declared cells by the releases of earlier days.
 
@@ -69,6 +83,13 @@ def forecast_declared(
     """
     if history is None or not isinstance(facts, DeclaredFacts):
         return None
+    moments, named = map_terms(statistics_of(statistics))
+    shape, terms = None, on_lattice(named, facts.lattice)
+    if terms:
+        found = remembered_scores(facts, terms, history) if _has_scores(moments, terms) else None
+        if found is None:
+            return None
+        facts, shape = found
     earlier = alike(memory_key(facts), history)
     if not earlier or facts.grid.n_cells > MOST_CELLS:
         return None
@@ -92,9 +113,13 @@ def forecast_declared(
     spread = float(np.hypot(np.std(forecast.mean), users))
     mean, deviation = np.full(n_cells, forecast.mean.mean()), np.full(n_cells, UNKNOWN * spread)
     mean[is_known], deviation[is_known] = forecast.mean, forecast.deviation
-    return CellForecast(
-        mean, deviation, users, tuple(release.sha256 for release in earlier), weight
-    )
+    releases = tuple(release.sha256 for release in earlier)
+    return CellForecast(mean, deviation, users, releases, weight, shape)
+
+
+def _has_scores(moments: Sequence[str], terms: Sequence[Term]) -> bool:
+    """Return whether statistics are those of mean scores: histograms and averages are not."""
+    return not moments and not any(isinstance(term, Histogram) for term in terms)
 
 
 def remember_averages(
@@ -102,7 +127,7 @@ def remember_averages(
 ) -> tuple[ReleasedMap, Rows | None, dict[str, Any] | None]:
     """Return the averages of a day with its memory, its file, and the manifest's section.
 
-    Both are None without averages alone, of a map that is too large, or without an open cell.
+    Both are None of what is not remembered, of a map that is too large, or without an open cell.
 
     Parameters
     ----------
@@ -110,15 +135,25 @@ def remember_averages(
     outputs : Outputs
         Of all stages of the map.
     decoded : ReleasedMap
-        By the day alone, in value units.
+        By the day alone, in value units; of mean scores, those, or statistics by bins.
     history : History
     """
     facts, is_open, request = component.facts, decoded.is_open, component.request
     is_small = facts.grid.n_cells <= MOST_CELLS and bool(is_open.any())
-    if history is None or not request.has_map or request.terms or not is_small:
+    moments = (MEAN,) if request.has_mean else ()
+    is_remembered = not request.terms or _has_scores(moments, request.terms)
+    if history is None or not request.has_map or not is_remembered or not is_small:
         return decoded, None, None
-    day = _summarize(component, outputs, decoded, history)
+    shape = None
+    if request.terms:
+        shape = _shape(request, outputs)
+        facts = score_facts(facts, request.terms, shape)
+    if request.has_bins:  # the first day of a series, whatever is in the archive
+        history = History(history.day)
+    day = _summarize(facts, request.of_map, outputs, decoded, history)
     rows, statement, estimates = remember_day(day, facts, history, is_open)
+    if shape is not None:
+        statement["shape"] = {name: one.tolist() for name, one in vars(shape).items()}
     if estimates is None:
         return decoded, rows, statement
     columns = dict(decoded.columns)
@@ -142,39 +177,85 @@ def _deviation(law: PooledLaw) -> float:
     return (law.quantile(0.841) - law.quantile(0.159)) / 2.0
 
 
-def _summarize(
-    component: PresenceComponent, outputs: Outputs, decoded: ReleasedMap, history: History
-) -> PublishedDay:
-    """Return the published day of the open cells."""
-    facts, is_open = component.facts, decoded.is_open
-    allocation = component.request.of_map.mean_allocation()
-    bounds = float(facts.lattice.lower), float(facts.lattice.upper)
+def _shape(request: PresenceRequest, outputs: Outputs) -> PublishedShape | None:
+    """Return the shape that ranks are ranks in; None of an indicator."""
+    if is_indicator(request.terms) or request.forecast is not None:
+        return None if request.forecast is None else request.forecast.shape
+    shape = request.of_map.shape_allocation().shape
+    return PublishedShape(shape.edges, shape.shares(outputs), shape.measured_place(outputs))
+
+
+def _look_at_means(
+    request: PresenceRequest, outputs: Outputs, decoded: ReleasedMap
+) -> tuple[RatioLook, Ints, float]:
+    """Return the look at open cells, prices of all, and users' deviation as a share of the span."""
+    allocation = request.mean_allocation()
+    law, window = allocation.law, allocation.fine_window(outputs)
     weight, difference, low, high = (
-        decoded[name][is_open]
+        decoded[name][decoded.is_open]
         for name in ("weight_noisy", "balance_noisy", "mean_range_low", "mean_range_high")
     )
-    span, law = bounds[1] - bounds[0], allocation.law
     if isinstance(allocation, RememberedMap):
-        users = allocation.within * span
+        users = allocation.within
     else:
         name, edges, votes = allocation.histogram(outputs)
         shape = PooledLaw.of(edges / PARTS, votes, allocation.histogram_law(name))
         ratio = 1.0 if allocation.form.coarse_share else WITHIN_SHARE
-        usual = WITHIN_SHARE * PRIOR_SD * span
-        users = drawn_to_usual(ratio * span * _deviation(shape), shape, usual, _deviation)
+        measured = ratio * _deviation(shape)
+        users = drawn_to_usual(measured, shape, WITHIN_SHARE * PRIOR_SD, _deviation)
+    scale = np.full(weight.size, law.scale / PARTS)
+    is_gaussian = isinstance(law, Gaussian)
+    look = RatioLook(difference, low, high, scale, is_gaussian, weight=weight)
+    return look, window.prices, users
+
+
+def _look_at_bins(
+    request: PresenceRequest, outputs: Outputs, decoded: ReleasedMap
+) -> tuple[RatioLook, Ints, float]:
+    """Return the same of mean scores that were measured by bins."""
+    allocation, shape = request.shape_allocation(), _shape(request, outputs)
+    bins, place = allocation.noisy_bins(outputs)[decoded.is_open], allocation.cell_place(outputs)
+    scores = request.bin_scores(None if shape is None else shape.shares) / GRAIN
+    shares = allocation.shape.shares(outputs)
+    middle = np.bincount(place, shares * scores) / np.bincount(place, shares)
+    weight, difference = bins.sum(axis=1), ((2.0 * middle - 1.0) * bins).sum(axis=1)
+    noise = allocation.law.number_deviation / PARTS * math.sqrt(middle.size / 2.0)
+    ends = np.zeros_like(weight), np.ones_like(weight), np.full(weight.size, noise)
+    # A sum of more numbers of noise than two is nearly normal.
+    look = RatioLook(difference, *ends, is_gaussian=True, weight=weight)
+    mean = float((shares * scores).sum())
+    records = float((shares * (scores - mean) ** 2).sum())
+    own = max(request.fleet.records_per_unit / request.cells_of_unit, 1.0)
+    users = math.sqrt(records * (ALIKE + (1.0 - ALIKE) / own))
+    return look, allocation.prices(outputs), WITHIN_SHARE * users
+
+
+def _summarize(
+    facts: DeclaredFacts,
+    request: PresenceRequest,
+    outputs: Outputs,
+    decoded: ReleasedMap,
+    history: History,
+) -> PublishedDay:
+    """Return the published day of the open cells."""
+    is_open, law = decoded.is_open, request.promise.noise()
+    bounds = float(facts.lattice.lower), float(facts.lattice.upper)
+    look, every, users = (_look_at_bins if request.has_bins else _look_at_means)(
+        request, outputs, decoded
+    )
+    users *= bounds[1] - bounds[0]
+    weight = look.weight
     # A unit's weight is divided by the prices of its cells: a cell of a high price, among others of
     # the usual one, has nearly all of it, and so about as many units as weight.
-    sure, prices = np.maximum(weight, 1.0), allocation.fine_window(outputs).prices[is_open]
+    sure, prices = np.maximum(weight, 1.0), every[is_open]
     relative = sure.sum() / (sure / prices).sum() / prices
-    others = (component.request.cells_of_unit - 1) * relative**law.power
+    others = (request.cells_of_unit - 1) * relative**law.power
     units = sure * (1.0 + others) ** (1.0 / law.power)
     drift = GAUSSIAN_DRIFT if isinstance(law, Gaussian) else DRIFT
     design = CellDesign(
         units.astype(np.int64), 1.0 / units, 1.0 / units, WEIGHTING**2 / sure,
         np.full(sure.size, drift / WEIGHT_DRIFT),
     )  # fmt: skip
-    scale = np.full(sure.size, law.scale / PARTS)
-    look = RatioLook(difference, low, high, scale, isinstance(law, Gaussian), weight=weight)
     when, place, slot = day_and_places(facts, history.day)
     where = when, place[is_open], slot[is_open]
     return summarize_day(where, [look], design, UserMeanSpread(0.0, users, users, users), bounds)

@@ -209,8 +209,8 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
     memory, bounds = stated["memory"], stated["bounds"]
     deviations = memory["deviations"]
     ends = float(Fraction(bounds["lower"])), float(Fraction(bounds["upper"]))
-    ends = (0.0, 1.0) if stated["kind"] == "distributions" else ends  # of mean scores
-    rows, is_open = from_bytes(content, table.num_rows), _open_rows(table)
+    ends = (0.0, 1.0) if has_scores(stated) else ends
+    rows, is_open = from_bytes(content, table.num_rows), open_rows(table)
     place, slot = places_of(table)
     return EarlierRelease(
         memory["day"],
@@ -223,7 +223,12 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
     )
 
 
-def _open_rows(table: pa.Table) -> Bools:
+def has_scores(stated: Mapping[str, Any]) -> bool:
+    """Return whether a release remembers mean scores, from 0 to 1, and not averages."""
+    return stated["kind"] == "distributions" or "bins" in stated["plan"]
+
+
+def open_rows(table: pa.Table) -> Bools:
     """Return which cells have numbers: all, but where presence is private."""
     if "is_open" in table.column_names:
         return np.array(table["is_open"].to_pylist(), dtype=bool)
@@ -299,14 +304,14 @@ def own_share_of(memory: Mapping[str, Any]) -> float:
 def _check_estimates(rows: Any, table: pa.Table, stated: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401
     """Yield if the estimates are not those of forecasts and likelihoods."""
     lower, upper = (float(Fraction(stated["bounds"][end])) for end in ("lower", "upper"))
-    is_open, is_private = _open_rows(table), stated["kind"] == "presence"
+    is_open, is_private = open_rows(table), stated["kind"] == "presence"
     rows, table = rows[is_open], table.filter(is_open)
     forecast = forecast_of(rows)
     sane = [np.isfinite(number).all() for number in vars(forecast).values()]
     if not all(sane) or not (forecast.deviation > 0).all():
         yield f"{FILE} has a forecast that is none."
         return
-    if stated["kind"] == "distributions":  # see publishing/kinds/distribution_checks.py
+    if has_scores(stated):  # see publishing/kinds/distribution_checks.py
         return
     day = unpack(rows, places_of(table), stated["memory"], (lower, upper))
     remembered = estimate_day(day, forecast, own_share_of(stated["memory"]))

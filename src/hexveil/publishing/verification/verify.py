@@ -281,7 +281,7 @@ class FolderCheck:
         memory = self.folder / stored_day.FILE
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
         issues = [*stored_day.check_memory(content, table, self.whole)]
-        if content is not None and self.whole["kind"] == "distributions" and not issues:
+        if content is not None and stored_day.has_scores(self.whole) and not issues:
             issues = [*check_remembered(content, table, self.whole)]
         yield from issues
         for compared in (file_comparison.compare_csv, file_comparison.compare_geojson):

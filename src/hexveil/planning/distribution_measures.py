@@ -38,6 +38,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     SCORE_LATTICE,
     AskedPoints,
     PooledRankScores,
+    indicator,
 )
 from hexveil.model.occupancy import Occupancy, Pairs
 from hexveil.model.public_metadata import PublicMetadata
@@ -146,7 +147,7 @@ class ScorePlan:
     def stages(self, request: AskedDistribution) -> list[Component]:
         """Return the components of a release."""
         if self.share is not None:
-            counted = request.points.scores(None, is_above=self.share.is_above)
+            counted = indicator(self.share, request.facts.lattice, request.edges)
             return [Component(SCORES, self.plan.stages(), lambda _: counted)]
         if self.published is not None:
             ranks = PooledRankScores(self.published.shares, request.points)

@@ -136,7 +136,7 @@ def _publish_presence(
     request, facts, (*_, history) = component.request, component.facts, last
     decoded = presence_table.decode_outputs(request, outputs)
     decoded, rows, memory = remember_averages(component, outputs, decoded, history)
-    decoded = presence_table.read_scores(request, decoded)
+    decoded = presence_table.read_share(request, decoded)
     table = presence_table.released_table(request, decoded, facts.value, facts.value_unit)
     accuracy = presence_table.map_accuracy(decoded)
     return table, presence_entry(component, outputs, accuracy, memory), rows

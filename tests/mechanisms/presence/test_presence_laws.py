@@ -168,7 +168,7 @@ def summing_above_one(pairs, prices, norm):
     return PARTS * priced // np.maximum(pairs.of_unit(largest), 1)
 
 
-def closing_by_true_counts(window, pairs, span_quanta, norm):
+def closing_by_true_counts(window, pairs, span_quanta, norm, scores):
     """Return halves of a map in which a cell of few units is closed by its true count."""
     true = np.bincount(pairs.cell, minlength=window.prices.size)
     prices = window.prices * (true >= 2)

@@ -283,6 +283,11 @@ def between_cells(estimates: Floats, errors: Floats, half_bins: Floats | float =
 # ---- scores of fine bins ----
 
 
+def indicator(share: Share, lattice: ValueLattice, edges: Ints) -> Ints:
+    """Return the scores of fine bins with these upper ends whose mean is a share."""
+    return np.asarray(GRAIN * ((edges > share.edge(lattice)) == share.is_above).astype(np.int64))
+
+
 @dataclass(frozen=True, eq=False)
 class AskedPoints(ReadOnlyArrays):
     """Points of a distribution that statistics are read off, perhaps none.
@@ -305,21 +310,6 @@ class AskedPoints(ReadOnlyArrays):
         thresholds = [term.edge(lattice) for term in terms if isinstance(term, Share)]
         above = edges > np.unique(np.array(thresholds, dtype=np.int64))[:, None]
         return cls(np.array(levels), above)
-
-    def scores(self, shares: Floats | None, *, is_above: bool = True) -> Ints:
-        """Return the scores of fine bins: ranks in a shape, or an indicator of the only threshold.
-
-        Parameters
-        ----------
-        shares : ndarray of float, shape (n_fine_bins,), or None
-            None of an indicator.
-        is_above : bool, optional
-            Of an indicator: on which side of the threshold it is 1.
-        """
-        if shares is not None:
-            return np.rint(GRAIN * self.ranks(shares)).astype(np.int64)
-        (above,) = self.above
-        return np.asarray(GRAIN * (above if is_above else ~above).astype(np.int64))
 
     def ranks(self, shares: Floats) -> Floats:
         """Return the part of the points that lie below each bin: rising, from 0 to 1.
@@ -354,7 +344,7 @@ class PooledRankScores:
 
     def __call__(self, earlier: Outputs) -> Ints:
         """Return the ranks, rounded: see `Component.scores`."""
-        return self.points.scores(self.shares(earlier))
+        return np.rint(GRAIN * self.points.ranks(self.shares(earlier))).astype(np.int64)
 
     def shares(self, earlier: Outputs) -> Floats:
         """Return the released shares of fine bins."""

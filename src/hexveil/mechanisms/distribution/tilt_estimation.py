@@ -306,25 +306,26 @@ def solve_tilts(shares: Floats, scores: Floats, mean: Floats, second: float = 0.
 
 
 def narrow_tilt(
-    shares: Floats, scores: Floats, mean: Floats, weight: Floats, between: float
+    shares: Floats, scores: Floats, means: tuple[Floats, Floats], weight: Floats
 ) -> float:
     """Return the tilt of the second term by which cells are as narrow as they differ.
 
     By the law of total variance scores vary within cells by what is left of their variance under
-    the pooled shape without that between the means of cells. 0 of cells that tilts of one term make
-    no wider than that.
+    the pooled shape without that between the means of cells. 0 if tilts of one term leave no more.
 
     Parameters
     ----------
     shares, scores : ndarray of float, shape (n_fine_bins,)
-    mean, weight : ndarray of float, shape (n_cells,)
-        Mean scores, and how much cells count.
-    between : float
-        Variance between the mean scores of cells.
+    means : pair of ndarray of float, shape (n_cells,)
+        Mean scores, and their standard deviations: what is not known of a cell is between cells.
+    weight : ndarray of float, shape (n_cells,)
+        How much cells count.
     """
+    mean, deviation = means
+    differs = (mean - np.average(mean, weights=weight)) ** 2 + deviation**2
     total = float(shares @ scores**2 - (shares @ scores) ** 2)
-    within, terms = max(total - between, LEAST_WITHIN * total), legendre_terms(shares, 2)
-    low, high = -MAX_TILT, 0.0
+    within = max(total - np.average(differs, weights=weight), LEAST_WITHIN * total)
+    low, high, terms = -MAX_TILT, 0.0, legendre_terms(shares, 2)
     for _ in range(NARROWINGS):
         middle = (low + high) / 2.0
         first = solve_tilts(shares, scores, mean, middle)

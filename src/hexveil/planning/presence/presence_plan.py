@@ -21,8 +21,9 @@ from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import Promise
 from hexveil.base.errors import InputError
 from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.model.declared_grid import DeclaredFacts
-from hexveil.model.statistic_terms import on_lattice
+from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.planning.component import PlanComponent
 from hexveil.planning.feasibility.utility_test import StatisticError
 from hexveil.planning.plan_arguments import PlanArguments, kind_weights
@@ -39,7 +40,6 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     PresenceStages,
-    map_terms,
     statistics_of,
 )
 
@@ -195,7 +195,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
             "come from one map at one loss; leave weights out."
         )
     assert options.epsilon is not None  # noqa: S101  no targets go with it
-    moments, terms = map_terms(names)
+    moments, terms = parse_statistics([name for name in names if name != USERS] or [MEAN])
     request = PresenceRequest(
         facts.grid,
         facts.lattice,
@@ -206,7 +206,7 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
         facts.bins if terms else None,
         bool(moments),
     )
-    if options.history is not None and bool(terms) != bool(moments):
+    if options.history is not None and (request.share or not terms):
         request = replace(request, forecast=options.history)
     if names == (USERS,):
         request = replace(request, count_share=ALONE)

@@ -19,15 +19,15 @@ from fractions import Fraction
 import numpy as np
 
 from hexveil.accounting.promise import PARTS, Promise, check_units, promised
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import (
     MEAN,
     SCORE_LATTICE,
-    AskedPoints,
     ShapeStatistics,
+    indicator,
 )
 from hexveil.mechanisms.forecast_widths import choose_half_widths
 from hexveil.mechanisms.presence.contribution import (
@@ -128,8 +128,8 @@ class PresenceRequest:
     weights : mapping of str to Fraction
         Importance of the kinds of statistics, by which that share was found.
     forecast : CellForecast, optional
-        Of the cells by earlier releases, from which ranges follow: of averages alone, or of the
-        mean scores of terms without averages.
+        Of the cells by earlier releases, from which ranges follow: of averages alone, or of one
+        share, the average of an indicator.
     """
 
     grid: DeclaredGrid
@@ -170,7 +170,7 @@ class PresenceRequest:
 
     @property
     def has_bins(self) -> bool:
-        """Whether cells are measured by bins: distributions, but for mean scores of later days."""
+        """Whether cells are measured by bins: distributions, but for a share of a later day."""
         return bool(self.terms) and self.forecast is None
 
     @property
@@ -249,27 +249,30 @@ class PresenceRequest:
 
     def _of_form(self, form: MapForm) -> tuple[int, int, Fraction, MapForm, float | None, Fraction]:
         """Return the first components of plans of averages."""
-        n_cells, steps = self.grid.n_cells, self.measured_lattice.span_quanta
+        n_cells, steps = self.grid.n_cells, self._averaged.span_quanta
         return n_cells, steps, self.epsilon, form, self._false_openings, self.delta
 
     @property
-    def measured_lattice(self) -> ValueLattice:
-        """Of what is averaged: values, or scores of terms."""
+    def _averaged(self) -> ValueLattice:
         return SCORE_LATTICE if self.terms else self.lattice
 
-    def bin_scores(self, shares: Floats | None) -> Ints:
-        """Return the scores of fine bins: ranks in a shape, or an indicator of the only share."""
-        assert self.bins is not None  # noqa: S101  see __post_init__
-        term, *_ = self.terms
-        points = AskedPoints.of(self.terms, self.lattice, self.bins.edges)
-        return points.scores(shares, is_above=isinstance(term, Share) and term.is_above)
+    @property
+    def share(self) -> Share | None:
+        """The share that is asked for alone, which later days remember; None of other terms."""
+        term = self.terms[0] if len(self.terms) == 1 and not self.has_mean else None
+        return term if isinstance(term, Share) else None
+
+    @property
+    def indicator(self) -> Ints | None:
+        """Scores of fine bins whose average is that share."""
+        if self.share is None or self.bins is None:
+            return None
+        return indicator(self.share, self.lattice, self.bins.edges)
 
     def _remembered_map(self, forecast: CellForecast) -> RememberedMap:
-        """Return the plan of averages, or mean scores, in ranges by earlier releases."""
-        lattice, steps, law = self.measured_lattice, float(PARTS), self.promise.noise()
-        span, scores = float(lattice.span), None
-        if self.terms:
-            scores = self.bin_scores(None if forecast.shape is None else forecast.shape.shares)
+        """Return the plan of averages, or of an indicator's, in ranges by earlier releases."""
+        lattice, steps, law = self._averaged, float(PARTS), self.promise.noise()
+        span = float(lattice.span)
         within, deviation = forecast.within / span, forecast.deviation / span
         assert forecast.weight is not None  # noqa: S101  of cells of a declared grid
         is_used = forecast.weight > 0
@@ -285,10 +288,9 @@ class PresenceRequest:
         centre = np.clip((forecast.mean - float(lattice.lower)) / span, 0.0, 1.0)
         low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
         high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
-        window, arguments = CellWindow(prices, low, high), self._of_form(ONE_SHOT)
-        return RememberedMap(
-            *arguments, releases=forecast.releases, window=window, within=within, scores=scores
-        )
+        known = {"window": CellWindow(prices, low, high), "within": within}
+        remembered = known | {"releases": forecast.releases, "scores": self.indicator}
+        return RememberedMap(*self._of_form(ONE_SHOT), **remembered)  # type: ignore[arg-type]
 
     def shape_allocation(self) -> ShapeAllocation:
         """Return the plan of distributions."""
@@ -369,11 +371,6 @@ class PresenceRequest:
         need = n_histograms * UNITS_PER_HISTOGRAM / (self.fleet.units * self.epsilon)
         share = max(min(Fraction(round(1000 * need), 1000), largest), MIN_HISTOGRAM_SHARE)
         return min(self.promise.share_worth(self.epsilon * share, n_histograms), largest)
-
-
-def map_terms(statistics: Sequence[str]) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-    """Return the moments and terms of a map: averages where numbers of units stand alone."""
-    return parse_statistics([name for name in statistics if name != USERS] or [MEAN])
 
 
 def statistics_of(statistics: Sequence[str] | str | None) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterato
     is_open = stored_day.open_rows(table)
     rows, table = stored_day.from_bytes(content, table.num_rows)[is_open], table.filter(is_open)
     suffixes = {key: f"_{key}" for key in keys}
-    if is_private := manifest["kind"] == "presence":
+    if manifest["kind"] == "presence":
         suffixes = {"estimate": "", "low": "_low", "high": "_high"}
     day = stored_day.unpack(rows, stored_day.places_of(table), memory, (0.0, 1.0))
     own_share = stored_day.own_share_of(memory)
@@ -129,8 +129,8 @@ def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterato
     if "shape" in memory:
         means = released.means_of(table) if "mean_raw" in table.column_names else None
         shape, lattice = read_shape(memory["shape"]), lattice_of(manifest)
-        weight = numbers_of(table, "weight" if is_private else "records")
-        columns = released.statistics_of_scores(terms, lattice, shape, scores, weight, means)
+        narrowing = float(memory.get("narrowing", 0.0))  # drafts state none
+        columns = released.statistics_of_scores(terms, lattice, shape, scores, narrowing, means)
     else:
         columns = {terms[0].column: scores}
     for name, column in columns.items():

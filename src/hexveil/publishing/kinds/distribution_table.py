@@ -50,7 +50,6 @@ from hexveil.planning.distribution_measures import (
     MOMENTS,
     SCORES,
     SHAPE,
-    ScorePlan,
     weight_variance,
 )
 from hexveil.planning.moment_component import MomentComponent
@@ -122,7 +121,13 @@ def decode_release(
     if plan.score_plan is not None:
         scores = with_outputs(plan.score_plan, *_measured(plan, outputs, SCORES))
     rows, memory, remembered = _remember_scores(plan, outputs, history)
-    estimates = decode_distribution(plan, outputs, means, remembered)
+    measured, narrowing = remembered, 0.0
+    if plan.score_plan is not None:
+        measured = remembered or _scores(plan, outputs)
+        if plan.estimator == "ranks":
+            narrowing = _narrowing(plan, outputs, measured)
+            memory = memory and memory | {"narrowing": narrowing}
+    estimates = decode_distribution(plan, outputs, means, measured, narrowing)
     for prefix, subject, is_value in describe_terms(plan.terms, facts.lattice):
         one, width = estimates[prefix], float(facts.lattice.span) if is_value else 1.0
         half = half_bin(facts.lattice) if is_value else 0.0
@@ -246,22 +251,23 @@ def decode_distribution(
     plan: DistributionComponent,
     outputs: Outputs,
     means: CellEstimates | None = None,
-    remembered: CellEstimates | None = None,
+    scores: CellEstimates | None = None,
+    narrowing: float = 0.0,
 ) -> dict[str, CellEstimates]:
     """Return the estimates of every statistic of the distribution, by column.
 
     A histogram has a column for each of its bins, numbered from the lowest. Means may be published
     beside it; mean scores may remember earlier days.
     """
-    if isinstance(plan.component, ScorePlan) and plan.component.share is not None:
-        return {plan.component.share.column: remembered or _scores(plan, outputs)}
     facts = plan.facts
-    assert facts.bins is not None  # noqa: S101  see plan_distribution
-    if plan.component.estimator == "ranks":
+    if scores is not None:
+        if plan.component.estimator == "indicator":
+            return {plan.terms[0].column: scores}
         shape, even = _shape(plan, outputs)
-        scores = remembered or _scores(plan, outputs)
-        records = facts.occupancy.records_per_cell.astype(np.float64)
-        return statistics_of_scores(plan.terms, facts.lattice, shape, scores, records, means, even)
+        return statistics_of_scores(
+            plan.terms, facts.lattice, shape, scores, narrowing, means, even
+        )
+    assert facts.bins is not None  # noqa: S101  see plan_distribution
     measured, own = _measured(plan, outputs, SHAPE)
     inflation = GAUSSIAN_BIN_INFLATION if plan.delta else BIN_INFLATION
     pooled = measured.shape.bins
@@ -288,15 +294,15 @@ def statistics_of_scores(
     lattice: ValueLattice,
     shape: PublishedShape,
     scores: CellEstimates,
-    weight: Floats,
+    narrowing: float,
     means: CellEstimates | None,
     even: Floats | None = None,
 ) -> dict[str, CellEstimates]:
-    """Return the estimates by mean ranks in a published shape; cells count by their weight."""
+    """Return the estimates by mean ranks in a published shape."""
     bins = FineBins(shape.edges)
     ranks = AskedPoints.of(terms, lattice, bins.edges).ranks(shape.shares)
     statistics = ShapeStatistics(bins, lattice, terms)
-    fit = _rank_tilts(shape.shares, ranks, scores, weight)
+    fit = _rank_tilts(shape.shares, ranks, scores, narrowing)
     adjusted = _adjusted(terms, lattice, bins, means)
     estimates = cell_statistics(
         statistics, shape.shares, fit, RANK_INFLATION, shape.place, even, adjusted
@@ -304,14 +310,25 @@ def statistics_of_scores(
     return {name: estimates.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 
-def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates, weight: Floats) -> TiltFit:
+def _narrowing(plan: DistributionComponent, outputs: Outputs, scores: CellEstimates) -> float:
+    """Return the second tilt of all cells: see `narrow_tilt`."""
+    (allocation, own), lattice, bins = (
+        _measured(plan, outputs, SCORES), plan.facts.lattice, plan.facts.bins,
+    )  # fmt: skip
+    assert bins is not None  # noqa: S101  see plan_distribution
+    if allocation.view(own) is None:
+        return 0.0  # by raw numbers cells differ as noise does
+    shares = _shape(plan, outputs)[0].shares
+    ranks = AskedPoints.of(plan.terms, lattice, bins.edges).ranks(shares)
+    deviation = scores.error / MEAN_ABS_NORMAL
+    records = plan.occupancy.records_per_cell.astype(np.float64)
+    return narrow_tilt(shares, ranks, (scores.estimate, deviation), records)
+
+
+def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates, narrowing: float) -> TiltFit:
     """Return tilts by the ranks of fine bins and the released mean ranks; one of all narrows."""
-    centre = np.average(mean.estimate, weights=weight)
-    known = (mean.estimate - centre) ** 2 + (mean.error / MEAN_ABS_NORMAL) ** 2
-    between = float(np.average(known, weights=weight))
-    second = narrow_tilt(shares, ranks, mean.estimate, weight, between)
     middle, low, high = (
-        solve_tilts(shares, ranks, x, second) for x in (mean.estimate, mean.low, mean.high)
+        solve_tilts(shares, ranks, x, narrowing) for x in (mean.estimate, mean.low, mean.high)
     )
     # Both ends are the steepest tilt where no tilt attains the interval: draws need some variance.
     variance = np.maximum(RANK_INFLATION * ((high - low) / (2.0 * Z95)) ** 2, LEAST_VARIANCE)
@@ -319,7 +336,7 @@ def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates, weight: Floa
     covariance = np.tile(np.diag(SHAPE_VARIANCE), (middle.size, 1, 1))
     covariance[:, 0, 0] += variance
     alpha = np.zeros((middle.size, n_terms))
-    alpha[:, 0], alpha[:, 1] = middle, second
+    alpha[:, 0], alpha[:, 1] = middle, narrowing
     return TiltFit(alpha, covariance)
 
 

@@ -20,20 +20,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base.arrays import Floats
-from hexveil.mechanisms.distribution.shape_statistics import MEAN, CellEstimates, between_cells
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.model.statistic_terms import Quantile, column_names, half_bin, parse_statistics
+from hexveil.model.statistic_terms import column_names, parse_statistics
 from hexveil.planning.presence.presence_request import PresenceRequest
 from hexveil.publishing.estimates.accuracy import beats_constant, grade_intervals
 from hexveil.publishing.estimates.table import TODAY, described_table, name_columns
-from hexveil.publishing.kinds.distribution_table import (
-    describe_terms,
-    limits_of,
-    statistics_of_scores,
-)
+from hexveil.publishing.kinds.distribution_table import describe_terms, limits_of
 from hexveil.report.accuracy_text import CUT_OFF
 from hexveil.report.templates import render_sentence
 
@@ -117,7 +113,7 @@ def columns_of(statistics: Sequence[str], *, remembers: bool = False) -> tuple[s
 def decode_outputs(request: PresenceRequest, outputs: Outputs) -> ReleasedMap:
     """Return the map of the outputs of all stages, in value units. Post-processing.
 
-    Mean scores of later days stand as averages: see `read_scores`.
+    A share of a later day stands as an average: see `read_share`.
     """
     if not request.has_map:
         return request.count_allocation().decode(outputs)
@@ -135,33 +131,14 @@ def decode_outputs(request: PresenceRequest, outputs: Outputs) -> ReleasedMap:
     return decoded.beside(decode_counts(noisy, law, decoded.is_open))
 
 
-def read_scores(request: PresenceRequest, decoded: ReleasedMap) -> ReleasedMap:
-    """Return the map with the quantiles and shares that its mean scores stand for."""
-    is_open, forecast, terms = decoded.is_open, request.forecast, request.terms
-    if forecast is None or not terms:
+def read_share(request: PresenceRequest, decoded: ReleasedMap) -> ReleasedMap:
+    """Return the map of a later day with a share in the place of the average of its indicator."""
+    if request.forecast is None or request.share is None:
         return decoded
-    numbers = (*(decoded[f"{MEAN}{end}"] for end in ENDS), decoded.error[MEAN])
-    scores = CellEstimates(*(one[is_open] for one in numbers))
-    made = {term.column: scores for term in terms}
-    if forecast.shape is not None and is_open.any():
-        weight = decoded["weight"][is_open]
-        made = statistics_of_scores(terms, request.lattice, forecast.shape, scores, weight, None)
-    columns, errors, between = dict(decoded.columns), {}, {}
-    for term in terms:
-        name, one = term.column, made[term.column]
-        width = half_bin(request.lattice) if isinstance(term, Quantile) else 0.0
-        of_open = zip(ENDS, (one.estimate, one.low, one.high), strict=True)
-        columns |= {f"{name}{end}": _spread(is_open, figures) for end, figures in of_open}
-        errors[name] = _spread(is_open, one.error)
-        between[name] = float(between_cells(one.estimate, one.error, width))
-    return ReleasedMap(is_open, columns, errors, between)
-
-
-def _spread(is_open: NDArray[np.bool_], numbers: Floats) -> Floats:
-    """Return numbers of open cells as those of all cells."""
-    every = np.full(is_open.size, np.nan)
-    every[is_open] = numbers
-    return every
+    name, columns = request.share.column, dict(decoded.columns)
+    columns |= {f"{name}{end}": columns[f"{MEAN}{end}"] for end in ENDS}
+    error, between = decoded.error[MEAN], decoded.between[MEAN]
+    return ReleasedMap(decoded.is_open, columns, {name: error}, {name: between})
 
 
 def released_table(

@@ -5,10 +5,10 @@ a cell is open follows from its weight, so that a closed one says nothing about 
 no likelihood. Shares of records are taken to be even over its units, by its weight and price.
 What `cut_off_error` allows for in an interval of the day alone is in the likelihood as well.
 
-Quantiles and shares are remembered as mean scores (`score_history`). The first day measures bins,
-of noise v each: with s the mean score in a bin, D = Σ (2 s - 1) N over its noisy weights N, so that
-D - z W has a variance of v Σ (2 s - 1 - z)², at most that of two numbers of variance v B / 2 for
-scores that lie evenly.
+A share that is asked for alone is remembered as the average of its indicator (`score_history`). Its
+first day measures bins, k of B beyond the threshold: D is their noisy weight less that of the
+others, so that D - z W is k (1 - z) X - (B - k) (1 + z) Y in the variance, at most that of
+`RatioLook` for numbers of noise that are each a sum of the more of both.
 """
 
 import math
@@ -24,7 +24,7 @@ from hexveil.base.arrays import Floats, Ints
 from hexveil.learning.memory import usual_deviation
 from hexveil.learning.published_day import PublishedDay, blank_day, cell_names, summarize_day
 from hexveil.learning.remembering import NORMAL_95
-from hexveil.mechanisms.distribution.shape_statistics import GRAIN, MEAN
+from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.mechanisms.looks.user_weights import PRIOR_SD
 from hexveil.mechanisms.pooled_law import PooledLaw
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -37,10 +37,10 @@ from hexveil.mechanisms.presence.presence_decoding import (
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
-from hexveil.model.statistic_terms import Histogram, Term, on_lattice
-from hexveil.planning.allocation import CellForecast, PublishedShape
+from hexveil.model.statistic_terms import Share, term_of
+from hexveil.planning.allocation import CellForecast
 from hexveil.planning.presence.presence_plan import PresenceComponent
-from hexveil.planning.presence.presence_request import PresenceRequest, map_terms, statistics_of
+from hexveil.planning.presence.presence_request import USERS, PresenceRequest, statistics_of
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import (
     MOST_CELLS,
@@ -52,7 +52,7 @@ from hexveil.publishing.memory.history import (
     memory_key,
     remember_day,
 )
-from hexveil.publishing.memory.score_history import is_indicator, remembered_scores, score_facts
+from hexveil.publishing.memory.score_history import score_facts
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
@@ -65,8 +65,9 @@ from hexveil.smoothing.user_mean_law import (
 ESTIMATED = ("mean", "mean_low", "mean_high")
 SELDOM = 0.2
 """Part of the earlier days on which a cell is open at most, where nobody is expected."""
-ALIKE = 0.25
-"""Usual part of the variance of scores by which units differ, and not records of one."""
+ALIKE, SURE = 0.25, (0.05, 0.95)
+"""Usual part of the variance of an indicator by which units differ, and not records of one; ends of
+the share in all cells for it."""
 UNKNOWN = 1.5
 """Deviation of the forecast of a cell that was never open, in those of the others' forecasts."""
 
@@ -83,21 +84,19 @@ def forecast_declared(
     """
     if history is None or not isinstance(facts, DeclaredFacts):
         return None
-    moments, named = map_terms(statistics_of(statistics))
-    shape, terms = None, on_lattice(named, facts.lattice)
-    if terms:
-        found = remembered_scores(facts, terms, history) if _has_scores(moments, terms) else None
-        if found is None:
-            return None
-        facts, shape = found
+    first, *others = [name for name in statistics_of(statistics) if name != USERS] or [MEAN]
+    if isinstance(term := term_of(first), Share) and not others:
+        facts = score_facts(facts, (term,))
+    elif term is not None or others:
+        return None
     earlier = alike(memory_key(facts), history)
     if not earlier or facts.grid.n_cells > MOST_CELLS:
         return None
     days = [release.published for release in earlier]
     ordinal, place, slot = day_and_places(facts, history.day)
-    n_cells, names = place.size, [cell_names(day.place, day.slot) for day in days]
+    n_cells, known = place.size, [cell_names(day.place, day.slot) for day in days]
     number = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
-    rows = [number.get(name, n_cells) for name in np.concatenate(names).tolist()]
+    rows = [number.get(name, n_cells) for name in np.concatenate(known).tolist()]
     units = 1.0 / np.concatenate([day.share_squares for day in days])
     n_open = np.bincount(rows, minlength=n_cells + 1)[:-1]
     is_known, is_frequent = n_open > 0, n_open > SELDOM * len(days)
@@ -114,12 +113,7 @@ def forecast_declared(
     mean, deviation = np.full(n_cells, forecast.mean.mean()), np.full(n_cells, UNKNOWN * spread)
     mean[is_known], deviation[is_known] = forecast.mean, forecast.deviation
     releases = tuple(release.sha256 for release in earlier)
-    return CellForecast(mean, deviation, users, releases, weight, shape)
-
-
-def _has_scores(moments: Sequence[str], terms: Sequence[Term]) -> bool:
-    """Return whether statistics are those of mean scores: histograms and averages are not."""
-    return not moments and not any(isinstance(term, Histogram) for term in terms)
+    return CellForecast(mean, deviation, users, releases, weight)
 
 
 def remember_averages(
@@ -135,25 +129,20 @@ def remember_averages(
     outputs : Outputs
         Of all stages of the map.
     decoded : ReleasedMap
-        By the day alone, in value units; of mean scores, those, or statistics by bins.
+        By the day alone, in value units; of an indicator, too.
     history : History
     """
     facts, is_open, request = component.facts, decoded.is_open, component.request
     is_small = facts.grid.n_cells <= MOST_CELLS and bool(is_open.any())
-    moments = (MEAN,) if request.has_mean else ()
-    is_remembered = not request.terms or _has_scores(moments, request.terms)
-    if history is None or not request.has_map or not is_remembered or not is_small:
+    is_remembered = request.has_map and (request.share or not request.terms)
+    if history is None or not is_remembered or not is_small:
         return decoded, None, None
-    shape = None
     if request.terms:
-        shape = _shape(request, outputs)
-        facts = score_facts(facts, request.terms, shape)
+        facts = score_facts(facts, request.terms)
     if request.has_bins:  # the first day of a series, whatever is in the archive
         history = History(history.day)
     day = _summarize(facts, request.of_map, outputs, decoded, history)
     rows, statement, estimates = remember_day(day, facts, history, is_open)
-    if shape is not None:
-        statement["shape"] = {name: one.tolist() for name, one in vars(shape).items()}
     if estimates is None:
         return decoded, rows, statement
     columns = dict(decoded.columns)
@@ -175,14 +164,6 @@ def remembered_error(columns: Mapping[str, Floats]) -> Floats:
 def _deviation(law: PooledLaw) -> float:
     """Return half of the width of the middle 68 %: far bins of noise move it little."""
     return (law.quantile(0.841) - law.quantile(0.159)) / 2.0
-
-
-def _shape(request: PresenceRequest, outputs: Outputs) -> PublishedShape | None:
-    """Return the shape that ranks are ranks in; None of an indicator."""
-    if is_indicator(request.terms) or request.forecast is not None:
-        return None if request.forecast is None else request.forecast.shape
-    shape = request.of_map.shape_allocation().shape
-    return PublishedShape(shape.edges, shape.shares(outputs), shape.measured_place(outputs))
 
 
 def _look_at_means(
@@ -212,21 +193,21 @@ def _look_at_means(
 def _look_at_bins(
     request: PresenceRequest, outputs: Outputs, decoded: ReleasedMap
 ) -> tuple[RatioLook, Ints, float]:
-    """Return the same of mean scores that were measured by bins."""
-    allocation, shape = request.shape_allocation(), _shape(request, outputs)
-    bins, place = allocation.noisy_bins(outputs)[decoded.is_open], allocation.cell_place(outputs)
-    scores = request.bin_scores(None if shape is None else shape.shares) / GRAIN
-    shares = allocation.shape.shares(outputs)
-    middle = np.bincount(place, shares * scores) / np.bincount(place, shares)
-    weight, difference = bins.sum(axis=1), ((2.0 * middle - 1.0) * bins).sum(axis=1)
-    noise = allocation.law.number_deviation / PARTS * math.sqrt(middle.size / 2.0)
-    ends = np.zeros_like(weight), np.ones_like(weight), np.full(weight.size, noise)
-    # A sum of more numbers of noise than two is nearly normal.
-    look = RatioLook(difference, *ends, is_gaussian=True, weight=weight)
-    mean = float((shares * scores).sum())
-    records = float((shares * (scores - mean) ** 2).sum())
-    own = max(request.fleet.records_per_unit / request.cells_of_unit, 1.0)
-    users = math.sqrt(records * (ALIKE + (1.0 - ALIKE) / own))
+    """Return the same of an indicator that was measured by bins, which its threshold divides."""
+    allocation, scores = request.shape_allocation(), request.indicator
+    assert scores is not None  # noqa: S101  of a share
+    bins, law = allocation.noisy_bins(outputs)[decoded.is_open], allocation.law
+    side = np.full(bins.shape[1], -1.0)
+    side[allocation.cell_place(outputs)[scores > 0]] = 1.0
+    weight, difference = bins.sum(axis=1), (side * bins).sum(axis=1)
+    # Of numbers that are sums of several, noise is nearly normal.
+    most = max(np.sum(side > 0), np.sum(side < 0))
+    noise = np.full(weight.size, law.number_deviation / PARTS * math.sqrt(most))
+    ends = np.zeros_like(weight), np.ones_like(weight)
+    look = RatioLook(difference, *ends, noise, is_gaussian=True, weight=weight)
+    share = np.clip(allocation.shape.shares(outputs)[scores > 0].sum(), *SURE)
+    records = max(request.fleet.records_per_unit / request.cells_of_unit, 1.0)
+    users = math.sqrt(share * (1.0 - share) * (ALIKE + (1.0 - ALIKE) / records))
     return look, allocation.prices(outputs), WITHIN_SHARE * users
 
 

@@ -31,36 +31,13 @@ Facts = TypeVar("Facts", PublicMetadata, DeclaredFacts)
 NOTHING = np.zeros(0)
 
 
-def score_facts(facts: Facts, terms: Sequence[Term], shape: PublishedShape | None) -> Facts:
+def score_facts(facts: Facts, terms: Sequence[Term], shape: PublishedShape | None = None) -> Facts:
     """Return the facts of mean scores, with a value that names what they are scores of."""
     description = f"{facts.lattice} {[term.text for term in terms]}"
     description += "" if shape is None else f" {shape.edges.tolist()} {shape.shares.tolist()}"
     digest = hashlib.sha256(description.encode()).hexdigest()[:16]
     named = f"score of {facts.value} {digest}"
     return replace(facts, lattice=SCORE_LATTICE, value=named, value_unit="")
-
-
-def is_indicator(terms: Sequence[Term]) -> bool:
-    """Return whether scores are those of one threshold, which need no shape."""
-    return len(terms) == 1 and isinstance(terms[0], Share)
-
-
-def remembered_scores(
-    facts: Facts, terms: Sequence[Term], history: History
-) -> tuple[Facts, PublishedShape | None] | None:
-    """Return the facts of the mean scores of a series, and the shape that they are ranks in.
-
-    None where no release has published that shape.
-    """
-    if is_indicator(terms):
-        return score_facts(facts, terms, None), None
-    for release in reversed(history.releases):
-        if release.shape is not None:
-            shape = read_shape(release.shape)
-            scored = score_facts(facts, terms, shape)
-            if memory_key(scored) == release.key:
-                return scored, shape
-    return None
 
 
 def forecast_day(
@@ -82,10 +59,18 @@ def forecast_scores(
     terms = on_lattice(parse_statistics(statistics)[1], facts.lattice)
     if any(isinstance(term, Histogram) for term in terms):
         return None
-    empty = CellForecast(NOTHING, NOTHING, 0.0, ())
-    if (found := remembered_scores(facts, terms, history)) is None:
-        return empty
-    return replace(forecast_cells(found[0], history) or empty, shape=found[1])
+    shape, empty = None, CellForecast(NOTHING, NOTHING, 0.0, ())
+    if not (len(terms) == 1 and isinstance(terms[0], Share)):
+        for release in reversed(history.releases):
+            if release.shape is None:
+                continue
+            shape = read_shape(release.shape)
+            if memory_key(score_facts(facts, terms, shape)) == release.key:
+                break
+        else:
+            return empty
+    forecast = forecast_cells(score_facts(facts, terms, shape), history) or empty
+    return replace(forecast, shape=shape)
 
 
 def read_shape(stated: Mapping[str, Any]) -> PublishedShape:

@@ -14,6 +14,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     fit_bins,
     fit_cells,
     legendre_terms,
+    narrow_tilt,
     solve_tilts,
     tilt,
     tilt_to_means,
@@ -46,6 +47,27 @@ def test_tilts_are_solved_for_ranks_and_means():
     values = np.linspace(0.05, 0.95, 6)
     means = np.array([0.1, 0.4, 0.6, 0.9])
     assert np.allclose(tilt_to_means(found, values, means) @ values, means, atol=1e-6)
+
+
+@pytest.mark.parametrize("second", [0.0, -1.0, -4.0])
+def test_cells_are_as_narrow_as_they_differ(second):
+    """Of exact mean ranks in the shape of all cells, each shape is found."""
+    first = np.linspace(-6.0, 6.0, 41)
+    even = np.full(64, 1.0 / 64)
+    alpha = np.stack([first, np.full_like(first, second)], axis=-1)
+    cells = tilt(even, legendre_terms(even, 2), alpha)
+    pooled = cells.mean(axis=0)
+    ranks, weight = pooled_ranks(pooled), np.ones(first.size)
+    means = cells @ ranks, np.zeros(first.size)
+    found = narrow_tilt(pooled, ranks, means, weight)
+    alpha = np.stack([solve_tilts(pooled, ranks, means[0], found), 0 * first + found], axis=-1)
+    shapes = tilt(pooled, legendre_terms(pooled, 2), alpha)
+    variances = [one @ ranks**2 - (one @ ranks) ** 2 for one in (shapes, cells)]
+    assert np.mean(variances[0]) == pytest.approx(np.mean(variances[1]), rel=0.01)
+    assert np.abs(shapes - cells).sum(axis=1).mean() < 0.3
+    # What is not known of cells is between them; cells that are alike are as wide as the shape.
+    assert narrow_tilt(pooled, ranks, (means[0], 0.1 * weight), weight) < found
+    assert narrow_tilt(pooled, ranks, (0.5 * weight, 0.0 * weight), weight) > -0.05
 
 
 def test_bins_without_noise_are_fitted():

@@ -3,31 +3,57 @@
 import numpy as np
 import pytest
 
-from hexveil import InputError
+from hexveil import HexveilError, InputError
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
-from mechanisms.presence.presence_laws import ExactPresenceLoss, PresenceWorld
+from hexveil.model.pair_bins import PairBins
+from hexveil.model.private_pairs import PrivatePairs
+from mechanisms.presence.presence_laws import BinnedWorld, ExactPresenceLoss, PresenceWorld
 
 
-def remembered(window):
+def remembered(window, scores=None):
     """Return the stages of a map of two cells with these prices and ranges."""
-    return RememberedMap(
-        n_cells=2, span_quanta=2, epsilon=2, form=None, releases=("",), window=window, within=0.1
-    )
+    known = {"releases": ("",), "window": window, "within": 0.1, "scores": scores}
+    return RememberedMap(n_cells=2, span_quanta=2, epsilon=2, form=None, **known)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_no_unit_loses_more_than_epsilon_wherever_earlier_outputs_lead(seed):
-    """Of any prices and ranges that a forecast may give the exact loss is nearly ε, never more."""
+@pytest.mark.parametrize("scores", [None, np.array([2, 0, 1])])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_unit_loses_more_than_epsilon_wherever_earlier_outputs_lead(seed, scores):
+    """Of any prices and ranges that a forecast may give the exact loss is nearly ε, never more.
+
+    Of averages of values, and of scores of bins.
+    """
     rng = np.random.default_rng(seed)
     low = rng.integers(0, PARTS // 2, 2)
     window = CellWindow(rng.integers(1, 2**20, 2), low, low + rng.integers(1, PARTS // 2, 2))
-    plan = remembered(window)
-    base = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
-    found = ExactPresenceLoss(PresenceWorld.of(base, 2, 2, max_n=2, step=3), lambda _: plan)
+    plan = remembered(window, scores)
+    if scores is None:
+        base = ((0, 0, 1, 1), (1, 0, 2, 4), (0, 1, 3, 2))
+        world = PresenceWorld.of(base, 2, 2, max_n=2, step=3)
+    else:
+        world = BinnedWorld(((0, 0, 1, 1), (1, 0, 2, 2), (0, 1, 0, 3)), 2, 5)
+    found = ExactPresenceLoss(world, lambda _: plan)
     assert 0.9 * 2 <= found.worst <= 2 * (1 + 1e-9)
+
+
+def test_scores_count_as_values_of_records():
+    """The halves of a cell are those of pairs whose values are the scores of their records."""
+    scores, rng = np.array([0, 3, 1, 2]), np.random.default_rng(1)
+    cell, unit, place, n = (
+        rng.integers(0, 2, 40),
+        rng.integers(0, 9, 40),
+        *rng.integers(1, 4, (2, 40)),
+    )
+    of_bins = PrivatePairs(cell, unit, n, 0 * n, PairBins(np.arange(40), place, n))
+    of_values = PrivatePairs(cell, unit, n, n * scores[place])
+    window = CellWindow(np.array([5, 9]), np.array([0, 99]), np.array([PARTS, PARTS // 2]))
+    halves = window.halves(of_bins, 3, scores=scores)
+    assert (halves == window.halves(of_values, 3)).all()
+    with pytest.raises(HexveilError, match="records by bin, which these pairs lack"):
+        window.halves(of_values, 3, scores=scores)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def earlier(folder):
         date.fromisoformat(memory["day"]).toordinal(),
         np.array(table["hexagon"].to_pylist()),
         np.array([3600 * int(hour) + 60 * int(minute) for hour, minute in clocks]),
-        (0.0, 1.0) if stated["kind"] == "distributions" else ends,  # of mean scores
+        ends if stated["plan"]["statistics"] == ["mean"] else (0.0, 1.0),  # of mean scores
         float(memory["user_deviation"]),
         *(rows[name].astype(float) for name in ("share_squares", "edges", "density", "lasting")),
     )
@@ -190,7 +190,9 @@ def planned(folder):
         # Averages beside quantiles pay for a range of the day alone.
         cells = [cell | {"moments": None} for cell in own["cells"]]
     else:
-        ends = (table[f"mean_range_{end}"].to_pylist() for end in ("low", "high"))
-        cells = [None if None in pair else pair for pair in zip(*ends, strict=True)]
+        # Ranges of a share are not in the table: its plan names the releases they follow from.
+        names = ("mean_range_low", "mean_range_high")
+        ends = [table[name].to_pylist() for name in names if name in table.column_names]
+        cells = [None if None in pair else pair for pair in zip(*ends, strict=True)] or [0]
     plan = [own[key] for key in ("plan", "losses", "scores") if key in own]
     return manifest_of(folder)["request"], plan, cells

@@ -53,6 +53,8 @@ epsilon = 2
 dataset = "cars"
 """
 
+SHARE = "share<40"
+
 pytestmark = pytest.mark.slow
 
 
@@ -63,6 +65,8 @@ def city(tmp_path_factory):
     size = ("--vehicles", "cars", "--users", "1500", "--days", "3", "--seed", "3")
     assert main(["simulate", *size, "--out", str(folder / "cars.parquet")]) == 0
     (folder / "run.toml").write_text(RUN)
+    share = RUN.replace("[plan]", f'[plan]\nstatistics = ["{SHARE}"]')
+    (folder / "share.toml").write_text(share.replace('"maps"', '"share"'))
     return folder
 
 
@@ -71,6 +75,13 @@ def published(city, tmp_path, monkeypatch):
     """Return a copy of the archive of three days, in a folder of its own."""
     enter_copy(city, tmp_path, monkeypatch)
     return Path("maps/cars")
+
+
+@pytest.fixture
+def of_share(city, tmp_path, monkeypatch):
+    """Return the same of a share."""
+    enter_copy(city, tmp_path, monkeypatch, "share.toml", "share")
+    return Path("share/cars")
 
 
 def test_a_day_is_judged_by_what_its_averages_remember(city, tmp_path, monkeypatch):
@@ -145,3 +156,27 @@ def test_without_history_each_day_stands_alone(published):
     (folder,) = folders(Path("own/cars"))
     assert not (folder / FILE).exists()
     assert hv.load(folder).manifest["components"][0]["plan"]["form"] == "three stages"
+
+
+def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share):
+    """Later days pay for one map; the share is what forecast and likelihood give, and verifies."""
+    places = folders(of_share)
+    for folder in places:
+        hv.verify(folder)
+    first, _, stated = map(component, places)
+    assert [one["plan"]["form"] for one in (first, stated)] == ["shapes", "remembered"]
+    assert [one["stage"] for one in stated["plan"]["stages"]] == ["fine map"]
+    releases = [earlier(folder) for folder in places]
+    digests = [one.identity["sha256"] for one in releases[:-1]]
+    assert stated["plan"]["history"] == digests
+    given = remember([one.published for one in releases], releases[1].deviations)
+    estimates = estimate_day(releases[-1].published, given.forecast)
+    table = pq.read_table(places[-1] / "cells.parquet")
+    opened = table.filter(table["is_open"])
+    for end, numbers in {"": "estimate", "_low": "low", "_high": "high"}.items():
+        expected = getattr(estimates, numbers)
+        assert opened[f"share_below_40{end}"].to_numpy() == pytest.approx(expected, abs=1e-6)
+    check_values_enter_by_releases_alone(of_share, "share.toml", "cars.parquet")
+    forge(places[2], raise_forecast)
+    with pytest.raises(InputError, match=r"share_below_40 is not that of memory\.npy"):
+        hv.verify(places[2])

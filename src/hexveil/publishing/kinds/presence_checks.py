@@ -161,7 +161,10 @@ def _decode_again(numbers: dict[str, Floats], is_open: Bools, manifest: Json) ->
     columns, error, between = dict(numbers), {}, {}
     if has_shapes(statistics):
         weight, law = noisy["weight_noisy"] / PARTS, _published_law(plan)
-        ends = presence_decoding.weight_interval(weight, law, plan["bins"], plan["open_from"])
+        # Of a map of two halves it is exact: see `decode_map`.
+        margin = law.opening_threshold(1, presence_decoding.MISS / 2) / PARTS
+        known = plan["bins"], plan["open_from"], margin if "within" in plan else None
+        ends = presence_decoding.weight_interval(weight, law, *known)
         columns |= presence_decoding.noisy_columns("weight", weight, ends, is_open)
         stated = {one["statistic"]: one for one in manifest["accuracy"]}
         for name in released.estimated_columns(statistics):

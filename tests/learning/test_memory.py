@@ -92,7 +92,7 @@ def test_the_joint_posterior_is_that_of_a_grid():
     edges = np.tile(EDGES, (2, 1))
     own = np.array([4.0, 9.0])
     roots = np.linalg.cholesky(covariance - np.diag(own))
-    seen = update(NumberLaw(mean, own, roots, own), edges, density, sweeps=12)
+    seen = update(NumberLaw(mean, own, roots, own), edges, density, is_first=True)
     grid = np.stack(np.meshgrid(MIDDLES, MIDDLES, indexing="ij"), -1)
     away = grid - mean
     prior = np.exp(-0.5 * np.einsum("abi,ij,abj->ab", away, np.linalg.inv(covariance), away))
@@ -194,12 +194,28 @@ def test_estimates_do_not_depend_on_what_was_forecast_before():
 
 
 @pytest.mark.slow
-def test_a_full_memory_is_fitted_once_in_eight_days():
-    """On the other days deviations are those that the newest release states."""
-    days = [with_rows(day, np.arange(3)) for day in invented_days(70, 2.0, 3)[0]]
-    by = Deviations.usual(60.0, 4.0)
-    stated = [remember(days[:n], by).deviations for n in range(62, 70)]
-    assert sum(one != by for one in stated) == 1
+def test_deviations_are_fitted_in_turn_for_the_next_day():
+    """A day of a long series begins with those stated, and states them with one fitted at most."""
+    days, fitted = [with_rows(day, np.arange(3)) for day in invented_days(40, 2.0, 3)[0]], []
+    by = np.array(astuple(Deviations.usual(60.0, 4.0)))
+    for n in range(18, 41):
+        given, before = remember(days[:n], Deviations(*by)), by
+        alone = forecast_day(days[: n - 1], days[n - 1], Deviations(*by))
+        assert np.array_equal(given.forecast.mean, alone.mean)
+        by = np.array(astuple(given.deviations))
+        fitted.append(by != before)
+    assert np.sum(fitted, axis=1).max() == 1 < np.any(fitted, axis=0).sum()
+
+
+def test_a_wide_prior_ends_where_its_numbers_are():
+    """Numbers in narrow ranges, under a wide prior of what all share: sweeps settle within it."""
+    rng, edges, same = np.random.default_rng(8), np.tile(EDGES, (24, 1)), np.ones(24)
+    level = 25.0 + rng.normal(0, 5, 24)
+    noisy = level + rng.normal(0, 2, 24) + rng.laplace(0, 3.0, 24)
+    shown = np.clip(MIDDLES, level[:, None] - 6.0, level[:, None] + 6.0)
+    density = np.exp(-np.abs(noisy[:, None] - shown) / 3.0)
+    prior = NumberLaw(30 * same, 25 * same, 60 * same[:, None], same)
+    assert update(prior, edges, density, is_first=True).mean.mean() == pytest.approx(24, abs=4)
 
 
 def summarize(noisy, lower, upper, scale, difference_squares=0.0):

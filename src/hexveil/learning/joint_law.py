@@ -14,8 +14,10 @@ from hexveil.base.arrays import Floats
 from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
 
-SWEEPS = 4
-UNDAMPED, DAMPING = 2, 0.7
+SWEEPS, FIRST_SWEEPS = 2, 12
+"""Of a day, and of a first one: under a wide prior of what all share, sweeps overshoot."""
+DAMPING = 0.5
+"""Part of a step in a sweep of a first day."""
 TINY = 1e-300
 
 
@@ -143,9 +145,9 @@ def tilted(
 
 
 def log_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
-    """Return the log mass of normal numbers times their likelihoods; as `tilted` does."""
-    mass = _normal_masses((edges - mean[:, None]) / np.sqrt(variance)[:, None])
-    return np.asarray(np.log(np.maximum(np.einsum("ij,ij->i", density, mass), TINY)))
+    """Return the log mass of normal numbers times their likelihoods, perhaps by many laws."""
+    mass = _normal_masses((edges - mean[..., None]) / np.sqrt(variance)[..., None])
+    return np.asarray(np.log(np.maximum(np.einsum("ij,...ij->...i", density, mass), TINY)))
 
 
 def bin_masses(mean: Floats, variance: Floats, edges: Floats, density: Floats) -> Floats:
@@ -159,25 +161,28 @@ def _normal_masses(z: Floats) -> Floats:
     """Return the mass of the standard normal law in each bin; the outer bins reach to infinity."""
     # By the nearer tail, so that no digits are lost far out; the bin of 0 has 1 less both tails.
     tail = np.copysign(ndtr(-np.abs(z)), -z)
-    tail[:, [0, -1]] = 0.0
+    tail[..., [0, -1]] = 0.0
     is_above = np.signbit(tail)
-    is_above[:, [0, -1]] = False, True
-    mass = tail[:, 1:] - tail[:, :-1]
-    mass[np.arange(len(mass)), np.argmax(is_above, axis=1) - 1] += 1.0
+    is_above[..., [0, -1]] = False, True
+    mass = tail[..., 1:] - tail[..., :-1] + (is_above[..., 1:] > is_above[..., :-1])
     return np.asarray(np.maximum(mass, 0.0))
 
 
-def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS) -> Update:
+def update(law: NumberLaw, edges: Floats, density: Floats, *, is_first: bool = False) -> Update:
     """Return the update of a joint normal prior by the likelihoods of its numbers.
 
     Parameters
     ----------
     law : NumberLaw
     edges, density : ndarray of float, shapes (n, n_bins + 1) and (n, n_bins)
-    sweeps : int
+    is_first : bool
+        Whether the prior knows next to nothing.
     """
     edges = edges - law.mean[:, None]
-    precision, shift = _first_factors(edges, density, law.variance)
+    prior = law.variance
+    _, centre, variance = tilted(np.zeros_like(prior), prior, edges, density)
+    precision, shift = np.maximum(1.0 / variance - 1.0 / prior, 1e-10), centre / variance
+    sweeps, step = (FIRST_SWEEPS, DAMPING) if is_first else (SWEEPS, 1.0)
     for sweep in range(sweeps + 1):
         posterior = condition(law, precision, shift)
         spread = np.sum((law.roots @ posterior.whitener.T) ** 2, axis=1)
@@ -189,7 +194,6 @@ def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS)
         mass, tilted_mean, tilted_variance = tilted(cavity, cavity_variance, edges, density)
         if sweep == sweeps:
             break
-        step = 1.0 if sweep < UNDAMPED else DAMPING
         aimed = np.maximum(1.0 / tilted_variance - others, 0.0)
         precision = (1.0 - step) * precision + step * aimed
         shift = (1.0 - step) * shift + step * (tilted_mean / tilted_variance - cavity * others)
@@ -201,10 +205,3 @@ def update(law: NumberLaw, edges: Floats, density: Floats, sweeps: int = SWEEPS)
         + 0.5 * np.sum(np.log(cavity_variance) + cavity**2 / cavity_variance)
     )
     return Update(posterior, float(evidence), law.mean + cavity, cavity_variance)
-
-
-def _first_factors(edges: Floats, density: Floats, prior: Floats) -> tuple[Floats, Floats]:
-    """Return factors by the moments of each number alone."""
-    _, mean, variance = tilted(np.zeros_like(prior), prior, edges, density)
-    precision = np.maximum(1.0 / variance - 1.0 / prior, 1e-10)
-    return precision, mean / variance

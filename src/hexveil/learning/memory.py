@@ -24,7 +24,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.joint_law import SWEEPS, Conditioned, NumberLaw, Update, update
+from hexveil.learning.joint_law import Conditioned, NumberLaw, Update, update
 from hexveil.learning.published_day import FACTORS, LASTING_PRIOR, PublishedDay, cell_names
 
 MULTIPLES: Floats = np.array([0.25, 1.0, 4.0, 16.0])
@@ -271,12 +271,12 @@ class Memory:
         return _State(mean + roots @ posterior.mean, roots @ posterior.whitener.T, residual)
 
     def update_state(
-        self, state: _State, by: Deviations, number: int, sweeps: int = SWEEPS
+        self, state: _State, by: Deviations, number: int, *, is_first: bool = False
     ) -> tuple[_State, Update, tuple[Floats, Floats]]:
         """Return the state after a day, the update, and mean and variance that were expected."""
         day = self.days[number]
         state, law = self.predict(self.advance(state, by, number), by, day)
-        step = update(law, day.published.edges, day.published.density, sweeps)
+        step = update(law, day.published.edges, day.published.density, is_first=is_first)
         new = self.condition(state, law, day, step.posterior)
         return new, step, (law.mean, law.variance)
 
@@ -314,9 +314,9 @@ class Memory:
     def _go_through(self, by: Deviations, number: int) -> Update:
         """Update all that is known by a day; what a copy of this object has is left alone."""
         day, states = self.days[number], self._states
-        new, step, expected = self.update_state(states[-1], by, number)
+        new, step, expected = self.update_state(states[-1], by, number, is_first=not number)
         if number:
-            self._ratios = [*(one.copy() for one in self._ratios), self._shifted(expected, day)]
+            self._ratios = [*(one.copy() for one in self._ratios), self._shifted(*expected, day)]
             self._ratios = self._ratios[-WINDOW:]
             shifts = self._notice(self._ratios, number)
             if shifts:
@@ -327,19 +327,17 @@ class Memory:
                     new, step, expected = self.update_state(states[-1], by, repeated)
                     states = [*states, new]
                 states = states[:-1]
-            self._learn_multiples(expected, by, day)
+            self._learn_multiples(*expected, by, day)
             factors = day.published.log_factors(step.mean, step.variance)
             self.log_factors = np.vstack([self.log_factors, factors])
         self._states = [*states, new][-WINDOW - 1 :]
         return step
 
-    def _shifted(self, expected: tuple[Floats, Floats], day: _Day) -> Floats:
+    def _shifted(self, mean: Floats, variance: Floats, day: _Day) -> Floats:
         """Return each cell's log likelihood of shifted levels, against that of none."""
-        mean, variance = expected
         shifts = self.span * np.concatenate([[0.0], SHIFTS, -SHIFTS])
         ratios = np.zeros((self.n_cells, shifts.size))
-        for k, shift in enumerate(shifts):
-            ratios[day.cells, k] = day.published.log_masses(mean + shift, variance)
+        ratios[day.cells] = day.published.log_masses(mean + shifts[:, None], variance).T
         return ratios - ratios[:, :1]
 
     def _notice(self, ratios: list[Floats], number: int) -> list[LevelShift]:
@@ -369,12 +367,10 @@ class Memory:
                     day[cells] = 0.0
         return shifts
 
-    def _learn_multiples(self, expected: tuple[Floats, Floats], by: Deviations, day: _Day) -> None:
+    def _learn_multiples(self, mean: Floats, variance: Floats, by: Deviations, day: _Day) -> None:
         """Update the law of λ of the day's cells."""
-        mean, variance = expected
         unit = by.within**2 + by.user**2 * day.published.share_squares
         base = np.maximum(variance - unit * self.multiples[day.cells], 1e-6)
         self._log_multiples = self._log_multiples.copy()
-        for k, multiple in enumerate(MULTIPLES):
-            mass = day.published.log_masses(mean, base + unit * multiple)
-            self._log_multiples[day.cells, k] += mass
+        masses = day.published.log_masses(mean, base + unit * MULTIPLES[:, None])
+        self._log_multiples[day.cells] += masses.T

@@ -9,6 +9,7 @@ published: who reads them computes the same.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from hexveil.smoothing.user_mean_law import (
 Where = tuple[int, np.typing.NDArray[np.str_], Ints]
 """Ordinal of a day; place and slot of each cell."""
 BINS = 64
+MERGED = 4
+"""Bins in one where likelihoods are compared alone: numbers move by a hundredth of their error."""
 LASTING_PRIOR = 0.55
 """Part of `lasting` that is the same on all days; the rest of its square is drawn every day."""
 FACTORS: Floats = np.sqrt(2.0) ** np.arange(-1, 4)
@@ -79,11 +82,19 @@ class PublishedDay(ReadOnlyArrays):
 
     def log_factors(self, mean: Floats, variance: Floats) -> Floats:
         """Return the log likelihood of all cells under each factor of their forecasts."""
-        return np.array([self.log_masses(mean, k**2 * variance).sum() for k in FACTORS])
+        return np.asarray(self.log_masses(mean, FACTORS[:, None] ** 2 * variance).sum(axis=1))
 
     def log_masses(self, mean: Floats, variance: Floats) -> Floats:
-        """Return the log likelihood of each cell under a normal forecast."""
-        return log_masses(mean, variance, self.edges, self.density)
+        """Return the log likelihood of each cell under a normal forecast, perhaps under many."""
+        return log_masses(mean, variance, *self._merged)
+
+    @cached_property
+    def _merged(self) -> tuple[Floats, Floats]:
+        """Edges and likelihoods of merged bins."""
+        widths = np.diff(self.edges, axis=1) + 1e-12
+        starts = np.arange(0, widths.shape[1], MERGED)
+        mass, width = (np.add.reduceat(one, starts, 1) for one in (widths * self.density, widths))
+        return self.edges[:, [*starts, -1]], mass / width
 
 
 def cell_names(place: np.typing.NDArray[np.str_], slot: Ints) -> np.typing.NDArray[np.str_]:

@@ -11,8 +11,8 @@ Which users a day has moves its average, but hardly a number whose range clips m
 room for a part of the deviation that they have by sampling, which no number shows. The deviation of
 the forecast is multiplied by a factor under which the numbers of all days are likely.
 
-Deviations of the model are fitted on some days of a series (`FITTING`, `FIT_EVERY`), and taken from
-the newest earlier day on others.
+Deviations of the model are fitted on the first days of a series (`FITTING`). A later day takes them
+from the one before, and states them with one of them fitted, for the next: each has its turn.
 
 Averages of cells over days, by all published numbers of these days. Numbers of single days are too
 noisy to be averaged, and estimates of days share their errors. So the average of each cell over
@@ -36,14 +36,13 @@ from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory, us
 from hexveil.learning.published_day import FACTORS, PublishedDay, blank_day
 from hexveil.smoothing.user_mean_law import invert_rows
 
-MOST_DAYS = 60
+MOST_DAYS = 42
 """Newest earlier days that an estimate rests on."""
-FITTING = frozenset((1, 2, 3, 5, 8, 12, 17, 23, 30, 37, 45, 53))
-"""Numbers of days at which deviations are fitted."""
-FIT_EVERY = 8
-"""Days of a period, with a full memory: they are fitted on the first that has a map."""
+FITTING = (1, 2, 3, 5, 8, 12, 17)
+"""Numbers of days at which all deviations are fitted; with more, one for the next day, by turns."""
+TURNS = 17
+"""Days of a round of turns: a prime, so that in a series of every other day each has its own."""
 DAYS_OF_A_FIT = 7
-SWEEPS_OF_A_FIT = 2
 PRIOR_SDS = Deviations(1.0, 1.0, 0.25, 1.0, 1.0, 0.5, 0.3, 1.5)
 """Standard deviations of the priors, of logarithms."""
 OWN_SHARE = 0.7
@@ -78,6 +77,7 @@ class Remembered:
     ----------
     forecast : Forecast
     deviations : Deviations
+        Those that the next day begins with.
     changes : tuple of LevelShift
     """
 
@@ -98,10 +98,12 @@ def remember(days: Sequence[PublishedDay], stated: Deviations | None = None) -> 
         Those of the newest earlier day.
     """
     days, by = days[-MOST_DAYS - 1 :], stated
-    if by is None or _is_fitting(days):
+    if by is None or len(days) in FITTING:
         by = fit(days, by)
     memory, forecast = _run(days, by)
     forecast = replace(forecast, deviation=factor(memory.log_factors) * forecast.deviation)
+    if len(days) > FITTING[-1]:
+        by = fit(days, by, days[-1].day % TURNS)
     return Remembered(forecast, by, tuple(memory.changes))
 
 
@@ -122,13 +124,6 @@ def forecast_day(
     days = days[-MOST_DAYS:]
     by = fit(days, None) if stated is None else stated
     return _run([*days, blank], by)[1]
-
-
-def _is_fitting(days: Sequence[PublishedDay]) -> bool:
-    """Return whether deviations are fitted on the last of some days."""
-    if len(days) <= MOST_DAYS:
-        return len(days) in FITTING
-    return days[-1].day // FIT_EVERY > days[-2].day // FIT_EVERY
 
 
 def _run(days: Sequence[PublishedDay], by: Deviations) -> tuple[Memory, Forecast]:
@@ -154,10 +149,10 @@ def _earlier(
     return memory
 
 
-def fit(days: Sequence[PublishedDay], by: Deviations | None) -> Deviations:
+def fit(days: Sequence[PublishedDay], by: Deviations | None, turn: int | None = None) -> Deviations:
     """Return deviations that some of the days have more evidence for.
 
-    One after the other, up or down by half an e-fold.
+    One after the other, or that of a turn alone, up or down by half an e-fold.
     """
     low, high = days[-1].bounds
     usual, n_days = Deviations.usual(high - low, usual_deviation(days)), len(days)
@@ -167,18 +162,17 @@ def fit(days: Sequence[PublishedDay], by: Deviations | None) -> Deviations:
     weekends = any(days[number].is_weekend for number in numbers)
     idle = ["slot"] * (memory.n_slots == 1) + ["weekend"] * (not weekends)
     names = [field.name for field in fields(by) if field.name not in idle]
+    names = names if turn is None else [names[turn % len(names)]]
     for _ in range(2 if n_days < 5 else 1):
         for name in names:
-            for sign in (1.0, -1.0):
-                is_better = False
+            for step in np.exp([change, -change]):
+                before = by
                 while True:
-                    value = float(getattr(by, name) * np.exp(sign * change))
-                    candidate = replace(by, **{name: value})
-                    evidence = _evidence(memory, candidate, usual, numbers)
-                    if evidence <= best:
+                    moved = replace(by, **{name: float(getattr(by, name) * step)})
+                    if (evidence := _evidence(memory, moved, usual, numbers)) <= best:
                         break
-                    best, by, is_better = evidence, candidate, True
-                if is_better:
+                    best, by = evidence, moved
+                if by is not before:
                     break
         change /= 2.0
     return by
@@ -188,7 +182,7 @@ def _evidence(memory: Memory, by: Deviations, usual: Deviations, numbers: Sequen
     """Return the log evidence of some days, with the priors of the deviations."""
     state, total = memory.prior(by), 0.0
     for number in numbers:
-        state, step, _ = memory.update_state(state, by, number, SWEEPS_OF_A_FIT)
+        state, step, _ = memory.update_state(state, by, number, is_first=number == numbers[0])
         total += step.evidence
     pulls = np.log(np.array(astuple(by)) / np.array(astuple(usual))) / np.array(astuple(PRIOR_SDS))
     return total - 0.5 * float(pulls @ pulls)
@@ -286,7 +280,7 @@ def _average(memory: Memory, by: Deviations, records: Sequence[Ints], group: Int
         if number in group:
             weight = records[number] / total[day.cells]
             state, law = memory.add_truth(state, law, day, weight)
-        step = update(law, day.published.edges, day.published.density)
+        step = update(law, day.published.edges, day.published.density, is_first=not number)
         state = memory.condition(state, law, day, step.posterior)
     averaged = np.flatnonzero(total)
     rows = memory.rows(averaged, 3)[:, 2]

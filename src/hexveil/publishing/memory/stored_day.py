@@ -58,7 +58,7 @@ class EarlierRelease:
         Of its `memory.npy`.
     published : PublishedDay
     deviations : Deviations or None
-        Those that its estimates were made with.
+        Those that the next day begins with.
     key : str
         Value, bounds and grid: only releases that agree in them remember each other.
     shape : mapping, optional

@@ -9,7 +9,7 @@ import ast
 import re
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "hexveil"
+SOURCE = Path(__file__).resolve().parents[1] / "src"
 PLACE = "reference/messages.md"
 HEAD = """# Messages
 
@@ -18,7 +18,7 @@ and numbers: leave them out of a search. [Troubleshooting](../how-to/troubleshoo
 the messages that people meet most. No message contains a value, an id or a row of records.
 """
 
-WORD, LEAST = re.compile(r"[a-z]{2,}"), 4
+WORD, LEAST = re.compile(r"[a-z]{2,}"), 3
 OTHER = re.compile(
     r"</?[a-z]|::|\b(SELECT|CASE|CAST|CREATE|DROP|INSERT|UPDATE|SET|FROM|WHERE|AS|AND)\b"
 )
@@ -52,8 +52,8 @@ def sentences(code: str) -> list[str]:
 def page() -> str:
     """Return the page, a heading for each module that has messages."""
     parts = [HEAD]
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in sorted(SOURCE.rglob("*.py")):
         if lines := sentences(file.read_text(encoding="utf-8")):
-            parts.append(f"## {file.relative_to(PACKAGE)}\n")
+            parts.append(f"## {str(file.relative_to(SOURCE)).removeprefix('hexveil/')}\n")
             parts += [f"- `` {line} ``" for line in lines] + [""]
     return "\n".join(parts)

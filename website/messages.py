@@ -50,10 +50,13 @@ def sentences(code: str) -> list[str]:
 
 
 def page() -> str:
-    """Return the page, a heading for each module that has messages."""
+    """Return the page, a heading for each module that has messages, and one for all studies."""
     parts = [HEAD]
-    for file in sorted(SOURCE.rglob("*.py")):
-        if lines := sentences(file.read_text(encoding="utf-8")):
-            parts.append(f"## {str(file.relative_to(SOURCE)).removeprefix('hexveil/')}\n")
-            parts += [f"- `` {line} ``" for line in lines] + [""]
+    for folder in (SOURCE / "hexveil", SOURCE / "hexveil_research"):
+        for file in sorted(folder.rglob("*.py")):
+            # Titles of studies are words that readers look for elsewhere.
+            title = file.relative_to(folder) if folder.name == "hexveil" else folder.name
+            if lines := sentences(file.read_text(encoding="utf-8")):
+                parts += [f"## {title}\n"] if f"## {title}\n" not in parts else []
+                parts += [f"- `` {line} ``" for line in lines] + [""]
     return "\n".join(parts)

@@ -23,6 +23,9 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     look = guided.look_at_columns(run, trust=options.trust_header)
     completed = guided.drafted(run, look)
     guided.check_columns(completed, look)
+    file = Path(f"{completed.ledger.dataset}.toml")
+    if completed.fields() != run.fields():
+        guided.refuse_existing(file)
     unanswered = questions.open_questions(run, completed, look)
     questions.refuse_small_budget(completed)
     _check_answers(unanswered, options)
@@ -35,7 +38,6 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     destination(completed)
     if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
         completed = _on_proposed_grid(completed, is_asked=not options.yes)
-    file = Path(f"{completed.ledger.dataset}.toml")
     if is_new := completed.fields() != run.fields():
         completed = guided.saved(completed, file)
     text = f"Release it? It {guided.price_words(completed)}"

@@ -284,8 +284,8 @@ def refuse_existing(file: Path) -> None:
     """Refuse to write over a run file."""
     if file.exists():
         raise InputError(
-            f"{file.name!r} exists already: hexveil map {file.name} makes its map. For other answers "
-            "move it away; the account stays. Records of other vehicles need another --dataset."
+            f"{file.name!r} exists already: hexveil map {file.name} makes its map. For other "
+            "answers move it away; the account stays. Records of other vehicles need another --dataset."
         )
 
 

@@ -285,7 +285,7 @@ def refuse_existing(file: Path) -> None:
     if file.exists():
         raise InputError(
             f"{file.name!r} exists already: hexveil map {file.name} makes its map. For other "
-            "answers move it away; the account stays. Records of other vehicles need another --dataset."
+            "answers move it away; the account stays. Other vehicles need another --dataset."
         )
 
 

@@ -89,6 +89,7 @@ def check_columns(run: Run, look: SourceSchema) -> None:
         missing.append("location")
     if missing:
         options = ", ".join(f"{option('columns', role)} COLUMN" for role in missing)
+        options = options.replace("--location", "--lat COLUMN --lon COLUMN or --location")
         named = " and the ".join(ROLES.get(role, "place") for role in missing)
         ids = " and ".join(sorted(look.constant_ids)) if "user" in missing else ""
         same = f" (all rows have the same id in {ids})" if ids else ""

@@ -29,13 +29,13 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     unanswered = questions.open_questions(run, completed, look)
     questions.refuse_small_budget(completed)
     _check_answers(unanswered, options)
+    destination(completed)
     if not options.yes:
         columns = guided.recognised(completed).items()
         _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
         _say("Promise", questions.WORDS["map"]["promise"])
     for question in unanswered:
         completed = _ask(completed, question)
-    destination(completed)
     if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
         completed = _on_proposed_grid(completed, is_asked=not options.yes)
     if is_new := completed.fields() != run.fields():

@@ -101,9 +101,8 @@ def recognised(run: Run) -> dict[str, str]:
     columns = run.columns.explicit_fields()
     columns_by_word = {word: columns[role] for role, word in ROLES.items() if role in columns}
     columns_by_word.setdefault("time", "none, so that all times count together")
-    columns_by_word["place"] = (
-        [columns[name] for name in PLACES if name in columns] or run.cells.labels or ()
-    )
+    places = [columns[name] for name in PLACES if name in columns]
+    columns_by_word["place"] = places or run.cells.labels or ()
     if run.format.decimal == ",":
         columns_by_word["numbers"] = "with a decimal comma"
     return {

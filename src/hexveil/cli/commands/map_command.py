@@ -15,6 +15,7 @@ from hexveil.cli.commands.release_command import destination, release
 from hexveil.cli.formatting import Row
 from hexveil.config import Run, arguments
 from hexveil.config.fields import option
+from hexveil.publishing.folder import check_writable
 
 
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
@@ -26,16 +27,17 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     file = Path(f"{completed.ledger.dataset}.toml")
     if completed.fields() != run.fields():
         guided.refuse_existing(file)
+        check_writable(Path(str(completed.release.out)))
     unanswered = questions.open_questions(run, completed, look)
     questions.refuse_small_budget(completed)
     _check_answers(unanswered, options)
-    destination(completed)
     if not options.yes:
         columns = guided.recognised(completed).items()
         _say("Recognised", "; ".join(f"{word} {names}" for word, names in columns) + ".")
         _say("Promise", questions.WORDS["map"]["promise"])
     for question in unanswered:
         completed = _ask(completed, question)
+    destination(completed)
     if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
         completed = _on_proposed_grid(completed, is_asked=not options.yes)
     if is_new := completed.fields() != run.fields():

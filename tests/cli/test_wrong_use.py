@@ -19,6 +19,7 @@ plan records.csv --set plan.epsilon=1 --epsilon 1 | are the same field: use one
 plan records.csv --set cells.one_cell=yes | must be true or false, got 'yes'
 plan records.csv --set plan.method=magic | --set plan.method must be one of
 plan records.csv --target-error 2 | No such option '--target-error': write --set plan.target_error=
+dossier map --out map.md | No such option '--out'; see hexveil dossier --help
 plan run.toml --save nowhere/deep | the folder nowhere/deep cannot be made
 plan run.toml --save . | exists; a saved plan is never changed
 plan run.toml --set plan.statistics=share<10 --set plan.weights=3 | must name what 3 is for

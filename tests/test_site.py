@@ -185,6 +185,7 @@ def test_the_search_has_every_message(site):
     assert set(messages) <= found
     every = {one["title"]: one["text"] for one in index if "reference/messages" in one["location"]}
     assert "box must be four numbers, west, south, east, north" in every["records/select.py"]
+    assert "a file was changed, added or removed" in every["publishing/signing.py"]
     assert [one for one in index if one["location"].startswith("source/")] == []
 
 

@@ -76,6 +76,11 @@ def test_an_answer_that_cannot_be_is_asked_again(fleet, answer):
     assert "costs epsilon 1 (factor 2.72) of a budget of 2" in text
     assert pages == []
     assert sorted(path.name for path in fleet.iterdir()) == ["buses.parquet", "buses.toml"]
+    # The run file would be written over: this is said before any question.
+    said, _ = answer("map buses.parquet")
+    assert "'buses.toml' exists already" in said.err
+    (fleet / "map").mkdir()
+    assert "Why" not in said.err + answer("map buses.parquet --dataset other")[0].err
 
 
 @pytest.mark.slow

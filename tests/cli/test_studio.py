@@ -188,7 +188,7 @@ def test_a_map_is_made_once(window, fleet, okay):
     """Maps are shown before anything is spent; two confirmations are one release."""
     page = to_maps(window)
     drawings = re.findall(r"<svg class.*?</svg>", page, re.DOTALL)
-    said = r"<span>(\d+) hexagons, .*? (\d+) averages, typically ([\d.]+) km/h off"
+    said = r"<span>(\d+) hexagons, .*? around \w+, .*? (\d+) averages, typically ([\d.]+) km/h off"
     offers = re.findall(said, page)
     # The days are asked for as `hexveil map` does, with the same proposal.
     assert 'name="catalogue.temporal" value="2022-01-01, 2022-01-01"' in page

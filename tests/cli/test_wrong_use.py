@@ -10,7 +10,7 @@ from cli.conftest import listing
 ROWS = r"""
 plum | see hexveil --help
 inspect --lat-e 3 | [Ss]ee hexveil inspect --help
-ledger shw | [Ss]ee hexveil ledger --help
+ledger shw | Did you mean 'show'\? See hexveil ledger --help
 plan records.csv --set plan.methd=joint | no field 'plan.methd'; did you mean plan.method\?
 plan records.csv --set method=joint | no field 'method'; did you mean plan.method\?
 plan records.csv --set plan.method | write --set plan.method=VALUE
@@ -18,7 +18,8 @@ plan records.csv --set plan.method=a --set plan.method=b | --set plan.method is 
 plan records.csv --set plan.epsilon=1 --epsilon 1 | are the same field: use one
 plan records.csv --set cells.one_cell=yes | must be true or false, got 'yes'
 plan records.csv --set plan.method=magic | --set plan.method must be one of
-plan records.csv --repeats keep | No such option '--repeats': write --set read.repeats=VALUE
+plan records.csv --target-error 2 | No such option '--target-error': write --set plan.target_error=
+dossier map --out map.md | No such option '--out'; see hexveil dossier --help
 plan run.toml --save nowhere/deep | the folder nowhere/deep cannot be made
 plan run.toml --save . | exists; a saved plan is never changed
 plan run.toml --set plan.statistics=share<10 --set plan.weights=3 | must name what 3 is for

@@ -49,10 +49,11 @@ def test_exactly_the_budget_may_be_spent_and_nothing_more(place):
 def test_a_refusal_says_requested_spent_and_left(place):
     """The message has the cost, the most spent, and what every unit has left."""
     book = place.open(budget="0.7")
-    spend(book, "r", {"a": "0.7", "b": "0.5"})
+    spend(book, "r", {"a": "0.7", "b": "0.5", "d": "0.6999999"})
     for units, words, left in (
         ({"a": "0.5", "b": "0.5", "c": "0.1"}, ("2 of 3 units", "0.7. Some have nothing left"), 0),
         ({"b": "0.5", "c": "0.1"}, ("1 of 2 units", "0.5. Plan with at most 0.2,"), Fraction(1, 5)),
+        ({"d": "0.5"}, ("1 of 1 units", "nothing left, or almost"), Fraction(1, 10**7)),
     ):
         with pytest.raises(hv.BudgetError) as refusal:
             spend(book, "s", units)

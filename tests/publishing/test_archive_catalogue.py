@@ -220,6 +220,7 @@ def test_verify_finds_forged_releases_and_lists(root):
     assert verdict_of(root)["releases"] == 3
     folder = current(root, DAYS[0])
     assert "releases" not in verdict_of(folder)
+    assert verdict_of(folder.parent) == verdict_of(folder)
     (folder / "README.txt").write_text("No noise was added.")
     seal(folder)
     assert problems_of(root / "buses") == (

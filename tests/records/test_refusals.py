@@ -117,7 +117,7 @@ REFUSALS = [
         {},
         "no record has a usable time; other times than ISO",
     ),
-    ({"lat": [200.0] * 40}, {"max_bad_rows": 1}, "latitude runs from -90"),
+    ({"lat": [200.0] * 40}, {"max_bad_rows": 1}, r"latitude runs from -90 .* metres \(UTM\)"),
     ({"lon": [None] * 40}, {}, "no record has a usable place"),
     ({"lat": [95.0] * 5 + [52.2] * 35}, {}, r"5 of 40 .* max_bad_rows=0.1 .* usable place \(5\)"),
     # Nothing left after selection.

@@ -14,6 +14,7 @@ public counts only: never a value, a user id or a row.
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,10 @@ class HexveilError(Exception):
     """Base of every error hexveil raises on purpose."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Without a call of __init__: a pool of processes gets message and attributes of any kind.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class StorageError(HexveilError, OSError):

@@ -62,8 +62,11 @@ class CommandGroup(click.Group):
         return [name for names in self.panels.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, or None if there is none of this name."""
-        if cmd_name in self.list_commands(ctx) and cmd_name not in self.commands:
+        """Return a command; a refusal names the nearest, whether it was built or not."""
+        names = self.list_commands(ctx)
+        if cmd_name not in names:
+            raise click.exceptions.NoSuchCommand(cmd_name, possibilities=names, ctx=ctx)
+        if cmd_name not in self.commands:
             declared = self._declaration(cmd_name)
             if declared is None:
                 from importlib.metadata import entry_points  # noqa: PLC0415  takes a moment
@@ -192,8 +195,8 @@ def _usage_failure(error: click.UsageError) -> Failure:
     # An unknown option may be called like a field of a run file.
     name = getattr(error, "option_name", "").removeprefix("--").removeprefix("no-")
     field = next((field_name(*key) for key in FIELDS if key[1] == name.replace("-", "_")), "")
-    if field:
-        sentence += f": write --set {field}=VALUE"
+    if field and error.ctx and any("--set" in known.opts for known in error.ctx.command.params):
+        sentence = f"{error.message.rstrip('.')}: write --set {field}=VALUE"
     joined = f"{sentence} {see.capitalize()}" if sentence.endswith("?") else f"{sentence}; {see}"
     return Failure("UsageError", joined, 2)
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hexveil.base import atomic_files
+from hexveil.base import atomic_files, hexagons
 from hexveil.base.errors import InputError
-from hexveil.base.hexagons import across
 from hexveil.cli import formatting, grid_text, planned_release, questions, shared_steps
 from hexveil.cli.questions import DECLARATIONS, QUESTIONS
 from hexveil.config import Run, arguments, load
@@ -29,6 +28,7 @@ from hexveil.planning.feasibility.grids import counted, with_min_users
 from hexveil.planning.feasibility.prediction import ErrorPredictor
 from hexveil.planning.feasibility.recommendation import choose, distinct
 from hexveil.records.sources.schema_preview import SourceSchema, inspect_schema
+from hexveil.report.geography.background import words_of
 
 if TYPE_CHECKING:
     from typing import Any
@@ -89,6 +89,7 @@ def check_columns(run: Run, look: SourceSchema) -> None:
         missing.append("location")
     if missing:
         options = ", ".join(f"{option('columns', role)} COLUMN" for role in missing)
+        options = options.replace("--location", "--lat COLUMN --lon COLUMN or --location")
         named = " and the ".join(ROLES.get(role, "place") for role in missing)
         ids = " and ".join(sorted(look.constant_ids)) if "user" in missing else ""
         same = f" (all rows have the same id in {ids})" if ids else ""
@@ -100,9 +101,8 @@ def recognised(run: Run) -> dict[str, str]:
     columns = run.columns.explicit_fields()
     columns_by_word = {word: columns[role] for role, word in ROLES.items() if role in columns}
     columns_by_word.setdefault("time", "none, so that all times count together")
-    columns_by_word["place"] = (
-        [columns[name] for name in PLACES if name in columns] or run.cells.labels or ()
-    )
+    places = [columns[name] for name in PLACES if name in columns]
+    columns_by_word["place"] = places or run.cells.labels or ()
     if run.format.decimal == ",":
         columns_by_word["numbers"] = "with a decimal comma"
     return {
@@ -213,7 +213,7 @@ def _counted_offer(
     hexagon, row = np.unique(remaining.cells.hexagon, return_inverse=True)
     return Offer(
         grid_text.changed_fields(offer),
-        _offer_words(offer, offer.hexagons or 0, remaining.value_unit),
+        _offer_words(offer, hexagon, remaining.value_unit),
         is_balanced,
         offer.baseline_error,
         hexagon,
@@ -241,7 +241,7 @@ def _declared(run: Run) -> list[Offer]:
         offers.append(
             Offer(
                 grid_text.cell_fields(offer.grid),
-                _offer_words(offer, hexagon.size, unit, offer.declared.prediction.map.open_cells),
+                _offer_words(offer, hexagon, unit, offer.declared.prediction.map.open_cells),
                 offer is proposals["balanced"],
                 offer.baseline_error,
                 hexagon,
@@ -253,24 +253,26 @@ def _declared(run: Run) -> list[Offer]:
 
 def _offer_words(
     offer: Any,  # noqa: ANN401  of counted or declared facts
-    hexagons: int,
+    hexagon: NDArray[np.uint64],
     value_unit: str,
     n_open: float | None = None,
 ) -> str:
     """Describe a proposed grid as a reader of the map sees it."""
     counted_text = f"{offer.cells:,} averages"
     if n_open is not None:
-        counted_text = (
-            f"about {n_open:,.0f} of {offer.cells:,} averages have enough vehicles to be shown"
-        )
+        counted_text = f"about {n_open:,.0f} of {counted_text} have enough vehicles to be shown"
     error, constant = (
         formatting.measured(float(f"{number:.2g}"), value_unit)
         for number in (offer.predicted_error, offer.baseline_error)
     )
     is_whole = offer.grid.timeslot in (None, "1d")
     slots = "all hours together" if is_whole else f"slots of {offer.grid.timeslot}"
+    # With latitude and longitude exchanged the map would be elsewhere in the world.
+    area = hexagons.names(hexagons.parents(hexagon[:1], min(offer.grid.resolution, 4)))
+    where = "".join(f"around {place}" for place in words_of(area)) or "far from any known place"
     return (
-        f"{hexagons:,} hexagons, {across(offer.grid.resolution):.2g} km across, {slots}: "
+        f"{hexagon.size:,} hexagons, {hexagons.across(offer.grid.resolution):.2g} km across, "
+        f"{where}, {slots}: "
         f"{counted_text}, typically {error} off. One number for all would be {constant} off."
     )
 
@@ -278,13 +280,18 @@ def _offer_words(
 # ---- the run file ----
 
 
-def saved(run: Run, file: Path) -> Run:
-    """Return the run as a new run file has it; refuse one that exists."""
+def refuse_existing(file: Path) -> None:
+    """Refuse to write over a run file."""
     if file.exists():
         raise InputError(
-            f"{file.name!r} exists already: hexveil map {file.name} makes its map; --dataset "
-            "names another data set."
+            f"{file.name!r} exists already: hexveil map {file.name} makes its map. For other "
+            "answers move it away; the account stays. Other vehicles need another --dataset."
         )
+
+
+def saved(run: Run, file: Path) -> Run:
+    """Return the run as a new run file has it; refuse one that exists."""
+    refuse_existing(file)
     text = questions.WORDS["map"]["file"].format(file=file) + run_file_text(run, {}, file.parent)
     try:
         atomic_files.write(file, text.encode())

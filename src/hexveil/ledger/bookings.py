@@ -170,9 +170,9 @@ def budget_error(
     period = "" if account.window == "lifetime" else f" this {account.window}"
     # Rounded down: a plan with exactly this epsilon must be accepted.
     largest_fit = _format_epsilon(math.floor, remaining)
-    within = f"Plan with at most {largest_fit}, which every unit has left" if remaining else (
-        "Some have nothing left: publish records without them"
-    )  # fmt: skip
+    within = f"Plan with at most {largest_fit}, which every unit has left"
+    if 1000 * remaining < cost:
+        within = "Some have nothing left, or almost nothing: publish records without them"
     prefix = "a draw of it was lost when its process ended, so it must be paid once more; "
     return BudgetError(
         f"{prefix if is_repeated else ''}{over:,} of {balances.size:,} units would exceed the "

@@ -245,7 +245,8 @@ _RULES: dict[str, tuple[int, Callable[[Floats], Floats]]] = {
     "_low": (0, np.floor),
     "_high": (0, np.ceil),
     **dict.fromkeys(("", "_noisy", "_raw", "_estimate", "_smoothed", "_centre"), (0, np.rint)),
-    **dict.fromkeys(("_scale", "_bias", "_error", "_bound95", "_expected_error"), (1, np.ceil)),
+    **dict.fromkeys(("_scale", "_bias", "_error", "_bound95"), (1, np.ceil)),
+    **dict.fromkeys(("_noise95", "_expected_error"), (1, np.ceil)),
 }
 """Further digits, and the direction, by what the name of a column ends in."""
 _SIDES = ("before", "after")

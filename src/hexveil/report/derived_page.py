@@ -266,6 +266,7 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
     )
     values = {
         "heading": heading,
+        "statistic": (statistic, noun(statistic)),
         "releases": " \u2192 ".join(names),
         "first": names[0],
         "second": names[-1],

@@ -361,11 +361,13 @@ def spoken_value(dataset: Mapping[str, Any]) -> str:
     --------
     >>> spoken_value({"value": "Speed (km/h)", "value_unit": "km/h"})
     'Speed'
+    >>> spoken_value({"value": "speed_kmh", "value_unit": "km/h"})
+    'speed'
     >>> spoken_value({"value": "Speed (km/h)", "value_unit": ""}), spoken_value({})
     ('Speed (km/h)', 'value')
     """
     name, unit = str(dataset.get("value") or "value"), str(dataset.get("value_unit") or "")
-    for ending in (f"({unit})", f"[{unit}]"):
-        if unit and name.endswith(ending):
-            return name.removesuffix(ending).strip() or name
+    for ending in (f"({unit})", f"[{unit}]", f"_{unit.replace('/', '')}"):
+        if unit and name.lower().endswith(ending.lower()):
+            return name[: -len(ending)].strip() or name
     return name

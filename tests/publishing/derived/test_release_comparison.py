@@ -175,6 +175,8 @@ def test_the_folder_of_a_comparison(mapped, tmp_path):
         "comparison.json",
     }  # fmt: skip
     assert all((folder / name).read_bytes() == (twin / name).read_bytes() for name in names)
+    said = (folder / "README.txt").read_text("utf-8")
+    assert [one for one in made.table.column_names if f"\n- {one}: " not in said] == []
     statement = json.loads((folder / "comparison.json").read_text("utf-8"))
     assert statement["after"]["request"] == "0" * 64
     assert statement["verdicts"]["higher"] == len(made)

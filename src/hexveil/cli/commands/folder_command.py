@@ -25,6 +25,7 @@ from hexveil.publishing.markup import clean
 from hexveil.publishing.verification.archive_checks import (
     ArchiveVerdict,
     check_archive,
+    current_release,
     is_archive,
     release_folders,
 )
@@ -37,12 +38,13 @@ HOLDER = "The holder can check the chain hash in receipt.json."
 
 def verify(options: declarations.VerifyOptions) -> int:
     """Check the files, tables, losses and signature of a release folder against each other."""
-    check = check_archive if is_archive(options.folder) else check_folder
+    folder = current_release(options.folder)
+    check = check_archive if is_archive(folder) else check_folder
     with show_progress(FOLDER_CHECK):
-        verdict: Any = check(options.folder, key=options.key)
+        verdict: Any = check(folder, key=options.key)
     formatting.show(
-        lambda: rows(options.folder, verdict),
-        lambda: {"folder": str(options.folder)} | asdict(verdict),
+        lambda: rows(folder, verdict),
+        lambda: {"folder": str(folder)} | asdict(verdict),
         as_json=options.as_json,
     )
     # Bad input, not a failure of the machine.
@@ -56,8 +58,7 @@ def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
         return [changed, *(f"  {clean(problem)}" for problem in verdict.problems)]
     if isinstance(verdict, ArchiveVerdict):
         noun = "release" if verdict.releases == 1 else "releases"
-        checked = f"{folder}: {verdict.releases:,} current {noun}, and the catalogue."
-        return [("Checked", checked)]
+        return [("Checked", f"{folder}: {verdict.releases:,} current {noun}, and the catalogue.")]
     manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
     # The name is a stranger's: clean removes characters that could move the cursor.
     ledger, name = manifest["ledger"], clean(manifest["dataset"]["name"])
@@ -73,7 +74,7 @@ def rows(folder: Path, verdict: FolderVerdict | ArchiveVerdict) -> list[Row]:
 
 def dossier(options: declarations.DossierOptions) -> None:
     """Print the document that a privacy officer reads, completes and signs, as Markdown."""
-    document = made_of(options.folder)
+    document = made_of(current_release(options.folder))
     text = document.to_markdown()
     click.echo(json.dumps({"markdown": text}, indent=2) if options.as_json else text)
 
@@ -91,7 +92,8 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     """Average a release folder over coarser cells, or days, from noisy numbers alone."""
     check_output(options)
     grid = requested_grid(options)
-    is_archived = is_archive(options.folder)
+    folder = current_release(options.folder)
+    is_archived = is_archive(folder)
     if is_archived and (grid or options.statistic):
         raise InputError("days are rolled up in their own cells; leave the grid out.")
     if not is_archived and (options.first_day or options.last_day or options.by != "all"):
@@ -99,10 +101,10 @@ def roll_up(options: declarations.RollUpOptions) -> None:
     days = options.first_day or "", options.last_day or "9999"
     with show_progress("Rolling up", FOLDER_CHECK):
         if is_archived:
-            folders = release_folders(options.folder, *days)
+            folders = release_folders(folder, *days)
             averages = averages_of(folders, by=options.by, key=options.key)
         else:
-            averages = averages_of(options.folder, **grid, **chosen(options))
+            averages = averages_of(folder, **grid, **chosen(options))
     show_derived(averages, roll_up_rows, options)
 
 
@@ -110,18 +112,15 @@ def compare(options: declarations.CompareOptions) -> None:
     """Compare two release folders cell by cell, from their noisy numbers alone."""
     check_output(options)
     grid = requested_grid(options)
-    releases: list[Any] = [options.before, options.after]
+    releases: list[Any] = [current_release(folder) for folder in (options.before, options.after)]
     with show_progress("Comparing releases", FOLDER_CHECK):
         if grid:
             releases = [
                 averages_of(folder, **grid, **chosen(options))
-                for folder in parts_of_work(FOLDER_CHECK, (options.before, options.after))
+                for folder in parts_of_work(FOLDER_CHECK, releases)
             ]
-        comparison = compare_releases(
-            *releases,
-            false_discovery_rate=options.false_discovery_rate,
-            **chosen(options),
-        )
+        rate = options.false_discovery_rate
+        comparison = compare_releases(*releases, false_discovery_rate=rate, **chosen(options))
     show_derived(comparison, comparison_rows, options)
 
 

@@ -15,6 +15,7 @@ from hexveil.cli.commands.release_command import destination, release
 from hexveil.cli.formatting import Row
 from hexveil.config import Run, arguments
 from hexveil.config.fields import option
+from hexveil.publishing.folder import check_writable
 
 
 def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the command's name
@@ -23,6 +24,10 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     look = guided.look_at_columns(run, trust=options.trust_header)
     completed = guided.drafted(run, look)
     guided.check_columns(completed, look)
+    file = Path(f"{completed.ledger.dataset}.toml")
+    if completed.fields() != run.fields():
+        guided.refuse_existing(file)
+        check_writable(Path(str(completed.release.out)))
     unanswered = questions.open_questions(run, completed, look)
     questions.refuse_small_budget(completed)
     _check_answers(unanswered, options)
@@ -35,7 +40,6 @@ def map(run: Run, options: declarations.MapOptions) -> None:  # noqa: A001  the 
     destination(completed)
     if arguments.has_places(completed) and "resolution" not in run.cells.explicit_fields():
         completed = _on_proposed_grid(completed, is_asked=not options.yes)
-    file = Path(f"{completed.ledger.dataset}.toml")
     if is_new := completed.fields() != run.fields():
         completed = guided.saved(completed, file)
     text = f"Release it? It {guided.price_words(completed)}"

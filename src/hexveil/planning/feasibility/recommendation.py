@@ -29,6 +29,8 @@ from hexveil.planning.feasibility.prediction import epsilon_needed
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan import Plan
 
+SAFE_ERROR = 0.5
+"""Error, in that of one number, up to which a map says more where cells differ half as much."""
 Choice = Literal["finest", "balanced", "accurate"]
 """Proposed grids: of most cells, of least error, and one in between."""
 
@@ -38,7 +40,7 @@ def choose(runs: Iterable[GridAssessment]) -> dict[Choice, GridAssessment]:
 
     Accuracy counts in tenths of the baseline error: of runs in the same tenth the one of most
     cells is the most accurate. The run in between has the most cells, each counted by the share of
-    the baseline error that its estimate removes.
+    the baseline error that its estimate removes, and if it can at most half of that error.
     """
     usable = [run for run in runs if run.is_usable]
     if not usable:
@@ -61,9 +63,11 @@ def choose(runs: Iterable[GridAssessment]) -> dict[Choice, GridAssessment]:
         if accurate.cells < one.cells < finest.cells
         and one.predicted_error < finest.predicted_error
     ]
+    # How much cells differ is assumed: half of it has to do, where a grid allows for that.
+    safe = [one for one in between or usable if one.relative_error <= SAFE_ERROR]
     # The part of the baseline error that a map removes, summed over its cells.
     balanced = max(
-        between or usable,
+        safe or between or usable,
         key=lambda one: (one.cells * (1.0 - one.relative_error), fineness(one.grid)),
     )
     return {"finest": finest, "balanced": balanced, "accurate": accurate}

@@ -142,11 +142,11 @@ def listed_days(archive: ArchiveFiles) -> list[ListedDay]:
     return [
         listed
         for day in archive.folders(DAY_NAME)
-        if (listed := _listed_day(archive, day)) is not None
+        if (listed := listed_day(archive, day)) is not None
     ]
 
 
-def _listed_day(archive: ArchiveFiles, day: str) -> ListedDay | None:
+def listed_day(archive: ArchiveFiles, day: str) -> ListedDay | None:
     """Return a day; None if its pointer does not name a complete folder with descriptions."""
     content = archive.read_json(day, LATEST)
     if content is None:
@@ -180,7 +180,7 @@ def newest_days(root: ArchiveFiles) -> dict[str, ListedDay]:
     for folder in root.folders(DATASET_NAME):
         archive = root.below(folder)
         # Only the last day is read: a data set can have thousands.
-        days = (_listed_day(archive, day) for day in archive.folders(DAY_NAME)[::-1])
+        days = (listed_day(archive, day) for day in archive.folders(DAY_NAME)[::-1])
         if (day := next(filter(None, days), None)) is not None:
             newest[folder] = day
     return newest

@@ -274,11 +274,13 @@ class DerivedTable:
             "software": {"hexveil": installed_version()},
         }
         with folders.new_folder(folder) as place:
-            folders.write_tables(place, with_places(self.table, self.statement))
+            table = with_places(self.table, self.statement)
+            folders.write_tables(place, table)
             folders.write_json(place / f"{kind}.json", versions | self.statement)
             files = sorted(file.name for file in place.iterdir())
             page = render_derived(self.table, self.statement, context=lines, files=files)
             (place / f"{kind}.html").write_text(page, "utf-8")
-            readme = document("derived.md", self.texts()).to_text()
+            texts = self.texts() | {"columns": table.column_names}
+            readme = document("derived.md", texts).to_text()
             (place / "README.txt").write_text(readme + "\n", "utf-8")
         return Path(folder)

@@ -19,6 +19,7 @@ from hexveil.publishing.archive.archive_listing import (
     DAY_NAME,
     LATEST,
     ArchiveFiles,
+    listed_day,
     listed_days,
     newest_days,
 )
@@ -48,8 +49,16 @@ class ArchiveVerdict:
 def is_archive(folder: Path) -> bool:
     """Return whether a folder is that of an archive, or of a data set in one."""
     names = (archive_catalogue.CATALOG, archive_catalogue.COLLECTION, LATEST)
-    has_manifest = (folder / "manifest.json").exists()
-    return not has_manifest and any((folder / name).is_file() for name in names)
+    is_other = DAY_NAME.fullmatch(folder.absolute().name) or (folder / "manifest.json").exists()
+    return not is_other and any((folder / name).is_file() for name in names)
+
+
+def current_release(folder: Path) -> Path:
+    """Return the release that the folder of a day names as current; another folder as it is."""
+    path = folder.absolute()
+    archive = ArchiveFiles(pa.fs.LocalFileSystem(), path.parent.as_posix())
+    listed = listed_day(archive, path.name) if DAY_NAME.fullmatch(path.name) else None
+    return folder / Path(listed.release.path).name if listed else folder
 
 
 def release_folders(folder: Path, begin: str, end: str) -> list[Path]:

@@ -147,7 +147,9 @@ def _place_hint(session: Session, source: ValidatedRecords) -> str:
     # Most of the bad places, not all: a few may be wrong in other ways.
     if swapped * 2 > numbers:
         return f"; {_SWAPPED}exchange them"
-    return "; latitude runs from -90 to 90 and longitude from -180 to 180 degrees"
+    return (
+        "; latitude runs from -90 to 90, longitude from -180 to 180 degrees: convert metres (UTM)"
+    )
 
 
 def _selected_away(

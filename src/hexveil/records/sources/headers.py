@@ -138,9 +138,9 @@ def first_line(
     with contextlib.suppress(UnicodeDecodeError):
         return FirstLine(mark, tuple(field.decode() for field in lines[0]))
     raise InputError(
-        f"source: the first line of {label} is not in UTF-8; save the file as UTF-8 (not as "
-        '"Unicode", which is UTF-16), or if it is in Latin-1, add encoding = "latin-1" (in '
-        "[format], or --set format.encoding=latin-1)."
+        f"source: the first line of {label} is not in UTF-8; save the file as UTF-8 (in Excel "
+        '"CSV UTF-8"; not "Unicode", which is UTF-16), or if it is in Latin-1, add encoding = '
+        '"latin-1" (in [format], or --set format.encoding=latin-1).'
     )
 
 

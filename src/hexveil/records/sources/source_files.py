@@ -287,9 +287,9 @@ def _files(label: str, paths: list[str], *, enumerated: bool) -> Files:
         kind = kind_of(Path(path))
         if kind is None:
             raise InputError(
-                f"source: {safe_path(path, paths)} is not a kind of file that is read; use "
-                ".parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl, .ndjson or "
-                ".geojson, or .pb for GTFS-Realtime."
+                f"source: {safe_path(path, paths)} is not a kind of file that is read; unpack or "
+                "export it: .parquet, .csv, .tsv or .txt (also .csv.gz, .csv.zst), .json, .jsonl, "
+                ".ndjson or .geojson, or .pb for GTFS-Realtime."
             )
         kinds.add(kind)
         # Engines get names in UTF-8.

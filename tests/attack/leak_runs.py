@@ -90,8 +90,7 @@ STORY = (
     ("dossier", "map"),
     ("dossier", "map", "--json"),
     ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),
-    READ["reproduce"],
-    (*READ["reproduce"], "--json"),
+    # Studies of own records: test_studies_of_own_values_are_stamped.
     (*READ["reproduce"], "--values", "normal:20,10", "--out", "drawn"),
     ("reproduce", "--list"),
 )

@@ -175,12 +175,7 @@ ALLOCATION = ("plan", "allocation")
 RANGE = (*ALLOCATION, "clipping")
 REFUSED = [
     ("bounds", ("figures", "epsilon"), "1/8", "states a loss that its decisions"),
-    (
-        "bounds",
-        ("plan", "request", "method"),
-        "magic",
-        "method is 'magic', which no plan has",
-    ),
+    ("bounds", ("plan", "request", "method"), "magic", "method is 'magic', which no plan has"),
     ("bounds", ("plan", "request", "mechanism"), "Nothing()", "there is no 'Nothing'"),
     ("bounds", ("plan", "request", "epsilon"), None, "either a loss or targets"),
     ("bounds", ("plan", "request", "epsilon"), "-1", "request.epsilon must be above 0"),

@@ -219,14 +219,10 @@ def test_records_in_the_wrong_place_are_not_quoted(places, call, arguments):
 def broken(monkeypatch, step, error):
     """Make a step of a release raise an error, or be interrupted."""
     places = {
-        "run": (Session, "run"),
-        "arrow": (Session, "arrow"),
-        "plan": (shared_steps, "plan_run"),
-        "reserve": (Ledger, "reserve"),
-        "noise": (noise, "add_laplace"),
-        "store": (Ledger, "store"),
+        "run": (Session, "run"), "arrow": (Session, "arrow"), "plan": (shared_steps, "plan_run"),
+        "reserve": (Ledger, "reserve"), "noise": (noise, "add_laplace"), "store": (Ledger, "store"),
         "write": (folders, "write_tables"),
-    }
+    }  # fmt: skip
     place, name = places[step]
     whole = getattr(place, name)
 
@@ -431,16 +427,11 @@ def sums_table(**columns):
 @pytest.mark.parametrize(
     "columns",
     [
-        {"n": [0.5] * 180},
-        {"n": canaries.table()["speed"]},
-        {"n": canaries.table()["bus"]},
-        {"sum": canaries.table()["bus"]},
-        {"sum": [None] * 180},
-        {"user": [None] * 180},
-        {"cell": [None] * 180},
-        {"user": [["nested"]] * 180},
+        {"n": [0.5] * 180}, {"n": canaries.table()["speed"]}, {"n": canaries.table()["bus"]},
+        {"sum": canaries.table()["bus"]}, {"sum": [None] * 180}, {"user": [None] * 180},
+        {"cell": [None] * 180}, {"user": [["nested"]] * 180},
     ],
-)
+)  # fmt: skip
 def test_no_odd_table_of_sums_is_quoted(columns):
     """Sums made elsewhere that cannot be used are refused in public words."""
     with pytest.raises(InputError) as caught:

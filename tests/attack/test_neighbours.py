@@ -88,17 +88,11 @@ def test_no_value_changes_anything_public(values):
         plan = hv.plan(ds, **kinds)
         made.append(
             (
-                ds.has_squares,
-                dict(ds.public.rules),
-                dict(ds.public.identity),
-                ds.occupancy.fingerprint,
-                ds.public.cells.names(),
-                plan.losses().tobytes(),
-                plan.table.to_pylist(),
-                request_of("buses", ds.public, plan),
-                repr(ds),
+                ds.has_squares, dict(ds.public.rules), dict(ds.public.identity),
+                ds.occupancy.fingerprint, ds.public.cells.names(), plan.losses().tobytes(),
+                plan.table.to_pylist(), request_of("buses", ds.public, plan), repr(ds),
             )
-        )
+        )  # fmt: skip
     assert made[0] == made[1]
 
 

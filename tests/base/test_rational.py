@@ -18,18 +18,12 @@ ORDINARY = st.floats(1e-290, 1e290) | st.floats(-1e290, -1e-290) | st.just(0.0)
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        (0.1, Fraction(1, 10)),
-        ("0.1", Fraction(1, 10)),
-        (Decimal("0.1"), Fraction(1, 10)),
-        (Fraction(1, 10), Fraction(1, 10)),
-        ("1/10", Fraction(1, 10)),
-        (3, Fraction(3)),
-        (np.int64(3), Fraction(3)),
-        (np.float64(0.1), Fraction(1, 10)),
-        (1e-7, Fraction(1, 10**7)),
+        (0.1, Fraction(1, 10)), ("0.1", Fraction(1, 10)), (Decimal("0.1"), Fraction(1, 10)),
+        (Fraction(1, 10), Fraction(1, 10)), ("1/10", Fraction(1, 10)), (3, Fraction(3)),
+        (np.int64(3), Fraction(3)), (np.float64(0.1), Fraction(1, 10)), (1e-7, Fraction(1, 10**7)),
         (-2.5, Fraction(-5, 2)),
     ],
-)
+)  # fmt: skip
 def test_each_way_of_writing_means_the_same(written, meant):
     """Text, decimals, fractions and floats of one number are one exact number."""
     assert rational.to_fraction(written, "epsilon") == meant
@@ -104,17 +98,11 @@ def test_any_fraction_reads_back(value):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("0", "0"),
-        ("65", "65"),
-        ("-0.05", "-0.05"),
-        ("1000", "1000"),
-        ("1/3", "1/3"),
-        ("2.50", "2.5"),
-        ("-7/3", "-7/3"),
-        ("1e-30", "0." + "0" * 29 + "1"),
+        ("0", "0"), ("65", "65"), ("-0.05", "-0.05"), ("1000", "1000"), ("1/3", "1/3"),
+        ("2.50", "2.5"), ("-7/3", "-7/3"), ("1e-30", "0." + "0" * 29 + "1"),
         ("1e-31", "1/1" + "0" * 31),
     ],
-)
+)  # fmt: skip
 def test_decimal_text_of_known_numbers(value, text):
     """Known numbers are written as a person would."""
     assert rational.decimal_text(Fraction(value)) == text

@@ -17,12 +17,8 @@ from model.stores import STORES, distributed, stored
 from strategies import occupancies
 
 FIGURES = (
-    "users_per_cell",
-    "records_per_cell",
-    "largest_count",
-    "cells_per_user",
-    "records_per_user",
-)
+    "users_per_cell", "records_per_cell", "largest_count", "cells_per_user", "records_per_user",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -32,19 +32,12 @@ def test_texts_become_terms_in_one_order():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("p0", "smallest record"),
-        ("p0.0", "smallest record"),
-        ("p100", "largest record"),
-        ("p101", "must be some of"),
-        ("median", "must be some of"),
-        ("share=10", "must be some of"),
-        ("share<1.2.3", "threshold of"),
-        (7, "must be some of"),
-        ((), "must be 1 to"),
-        (("p50", "p50.0"), "asked once"),
-        (("mean", "mean"), "asked once"),
+        ("p0", "smallest record"), ("p0.0", "smallest record"), ("p100", "largest record"),
+        ("p101", "must be some of"), ("median", "must be some of"), ("share=10", "must be some of"),
+        ("share<1.2.3", "threshold of"), (7, "must be some of"), ((), "must be 1 to"),
+        (("p50", "p50.0"), "asked once"), (("mean", "mean"), "asked once"),
     ],
-)
+)  # fmt: skip
 def test_other_texts_are_refused(asked, message):
     """What is wrong with a text is said."""
     with pytest.raises(InputError, match=message):

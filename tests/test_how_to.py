@@ -32,20 +32,10 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 
 FOLLOWED = (
-    "choose-epsilon-and-unit.md",
-    "choose-bounds.md",
-    "choose-grid.md",
-    "target-errors.md",
-    "read-a-release.md",
-    "compare-releases.md",
-    "sums-from-a-warehouse.md",
-    "use-elsewhere.md",
-    "notebook.md",
-    "one-hat.md",
-    "clip-user.md",
-    "medians-and-shares.md",
-    "several-sensors.md",
-)
+    "choose-epsilon-and-unit.md", "choose-bounds.md", "choose-grid.md", "target-errors.md",
+    "read-a-release.md", "compare-releases.md", "sums-from-a-warehouse.md", "use-elsewhere.md",
+    "notebook.md", "one-hat.md", "clip-user.md", "medians-and-shares.md", "several-sensors.md",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

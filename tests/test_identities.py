@@ -30,8 +30,7 @@ lists = st.lists(names, max_size=4)
 
 
 columns = st.fixed_dictionaries(
-    {"user": filled, "value": filled},
-    optional={"time": filled, "version": filled},
+    {"user": filled, "value": filled}, optional={"time": filled, "version": filled}
 )
 
 

@@ -77,15 +77,8 @@ def shuffled(items):
     back = items[::-1]
     keys, series = dict.fromkeys(back).keys(), pytest.importorskip("pandas").Series(back)
     return [
-        back,
-        tuple(back),
-        set(items),
-        frozenset(back),
-        np.array(back),
-        keys,
-        series,
-        iter(back),
-    ]
+        back, tuple(back), set(items), frozenset(back), np.array(back), keys, series, iter(back),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", some(FREE, 2))

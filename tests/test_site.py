@@ -20,13 +20,9 @@ ROOTS = ("architecture", "contributing", "readme", "security")
 ADDED = {f"project/{name}.md" for name in ROOTS} | {"reference/messages.md"}
 """Pages that the build adds."""
 KINDS_OF_PAGES = (
-    "index.html",
-    "how-to/troubleshooting.html",
-    "notebooks/publishing-buses.html",
-    "reference/api/records.html",
-    "understand/plan-class.html",
-    "understand/limits.html",
-)
+    "index.html", "how-to/troubleshooting.html", "notebooks/publishing-buses.html",
+    "reference/api/records.html", "understand/plan-class.html", "understand/limits.html",
+)  # fmt: skip
 """Home with a page in it, headings of sentences, outputs, docstrings, formulas, figures."""
 
 

@@ -3,14 +3,8 @@
 import numpy as np
 import pytest
 
-from hexveil.accounting import moves
+from hexveil.accounting import moves, privacy_loss
 from hexveil.accounting.moves import PairMoves
-from hexveil.accounting.privacy_loss import (
-    VARIANCE_LATTICE,
-    KeptRecords,
-    bisect_factors,
-    majority_user,
-)
 from hexveil.mechanisms.looks.clipped_mean import mean_moves, unrounded_mean_moves
 from hexveil.mechanisms.looks.clipped_variance import variance_moves
 from hexveil.model.occupancy import LocalOccupancy, Partition
@@ -36,14 +30,14 @@ def kept(cap=CAP, quanta=NO_QUANTA, factor=FACTOR, dropped=ALL):
     """Return the records that each pair contributes; those of dropped pairs are none."""
     rows = np.flatnonzero(dropped)
     gone = SuppressedPairs.of_rows(COUNTED, COUNTED.cell[rows], COUNTED.user[rows])
-    return KeptRecords(cap, factor, quanta, gone)
+    return privacy_loss.KeptRecords(cap, factor, quanta, gone)
 
 
 MEAN_LOSSES = [0.5, 0.125, 0.25, 0.25, 0.0, 0.0]
 MEAN = unrounded_mean_moves(kept(), NOISE)
 VARIANCE = np.array([3, 2, 1]), np.array([0.5, 0.25, 0.0])
 PLAIN = np.array([True, False, False])
-NEARLY = {"rel": 0, "abs": 2 * VARIANCE_LATTICE}
+NEARLY = {"rel": 0, "abs": 2 * privacy_loss.VARIANCE_LATTICE}
 
 
 def stated(*statistics):
@@ -92,7 +86,7 @@ def test_a_variance_costs_its_sensitivity_over_its_noise():
     losses = stated(variances(PLAIN)).per_pair(moves.losses)
     plain = [0.25 / 0.5, 3 / 16 / 0.5, 0.25 / 0.25, 0.25 / 0.25]
     # These are whole numbers of steps, to which one is added.
-    assert losses.tolist() == [*(loss + VARIANCE_LATTICE for loss in plain), 0.0, 0.0]
+    assert losses.tolist() == [*(loss + privacy_loss.VARIANCE_LATTICE for loss in plain), 0.0, 0.0]
 
 
 def test_a_share_below_a_half_moves_a_variance_by_its_product():
@@ -145,7 +139,7 @@ def test_the_least_charge_counts_cells_without_a_variance():
     """There a share costs its rate of the mean: a half at rate 2 adds the factor itself."""
     two = Partition("cells", 0, *(np.array(x) for x in ([0, 1], [0, 0], [3, 2])), 2, 1)
     rates = {"mean": np.array([1.0, 2.0]), "variance": np.array([2.0, 0.0])}
-    found = bisect_factors(
+    found = privacy_loss.bisect_factors(
         two, total=np.array([4, 4]), **rates, factor=np.ones(1), loss=5 / 3, lower_bound=True
     )
     assert found.tolist() == pytest.approx([2 / 3], rel=1e-12)
@@ -153,5 +147,5 @@ def test_the_least_charge_counts_cells_without_a_variance():
 
 def test_the_user_of_more_than_half_of_a_cell():
     """Half of a cell is not more than half of it."""
-    users, records = majority_user(PAIRS, total=TOTAL)
+    users, records = privacy_loss.majority_user(PAIRS, total=TOTAL)
     assert (users.tolist(), records.tolist()) == ([0, -1, -1], [3, 0, 0])

@@ -61,16 +61,12 @@ def setting(folder, place, dates):
     """Make a folder with a small fleet's records of some days and the run file of a ledger."""
     rows = [
         {
-            "bus": f"b{user}",
-            "route": "ring",
-            "lat": 21.1,
-            "lon": 72.75,
-            "time": f"{day}T10:{user:02d}:00+05:30",
-            "speed": 10.0 + user,
+            "bus": f"b{user}", "route": "ring", "lat": 21.1, "lon": 72.75,
+            "time": f"{day}T10:{user:02d}:00+05:30", "speed": 10.0 + user,
         }
         for day in dates
         for user in range(USERS)
-    ]
+    ]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows), folder / "buses.parquet")
     key = "" if place.key is None else f'key = "{place.key}"\n'
     (folder / "run.toml").write_text(RUN.format(url=place.url) + key)

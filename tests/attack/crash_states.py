@@ -26,13 +26,9 @@ PAID = frozenset(PATH[1:])
 """States in which every unit has been charged."""
 
 MAY_BE_SEEN = {
-    "": (),
-    "reserved": (),
-    "marked": (),
-    "measured": (),
-    "stored": ("folder",),
+    "": (), "reserved": (), "marked": (), "measured": (), "stored": ("folder",),
     "committed": ("folder", "day", "newest"),
-}
+}  # fmt: skip
 """What of a release may be visible in each state: its folder, the day's pointer, the newest."""
 
 

@@ -88,15 +88,10 @@ KINDS = {
 }
 
 KNOWN = (
-    ([[3], [3], [2]], 2),
-    ([[3, 1], [3, 2], [2, 0]], 1),
-    ([[2, 1, 1], [1, 1, 0], [1, 0, 1]], 1),
-    ([[1, 0], [1, 1]], 2),
-    ([[3], [1]], 2),
-    ([[1]], 3),
-    ([[3, 3], [1, 0], [0, 1]], 1),
+    ([[3], [3], [2]], 2), ([[3, 1], [3, 2], [2, 0]], 1), ([[2, 1, 1], [1, 1, 0], [1, 0, 1]], 1),
+    ([[1, 0], [1, 1]], 2), ([[3], [1]], 2), ([[1]], 3), ([[3, 3], [1, 0], [0, 1]], 1),
     ([[1, 3], [2, 1], [0, 2], [1, 1]], 1),
-)
+)  # fmt: skip
 """Counts (users down, cells across) with quanta of the bounds: uneven users, pairs that are cut,
 users of more than half a cell, cells of one record, a user alone."""
 
@@ -191,7 +186,7 @@ def dataset_of(counts, steps, privacy_unit="user", quanta=(0, 0)):
     )
 
 
-def worlds(case, rng, *, units, bases, most, branches):
+def worlds(case, rng, *, units, bases, more=1, most, branches):
     """Yield units with worlds in which their values alone differ.
 
     Parameters
@@ -202,14 +197,17 @@ def worlds(case, rng, *, units, bases, most, branches):
         How many: the one that is charged most first.
     bases : int
         Values of the others that are tried: all low, random, all high, then random ones.
+    more : int
+        How many of them are tried with each unit but the first.
     most : int
         Data sets in a world: those of extreme values first.
     branches : int
     """
     user, n = case.pairs
     follows = {}
-    for one in np.argsort(-case.plan.losses(), kind="stable")[:units].tolist():
-        for base in range(bases):
+    for place, one in enumerate(np.argsort(-case.plan.losses(), kind="stable")[:units].tolist()):
+        # Numbers are sums, so what the others have cancels unless a release looks at it.
+        for base in range(bases if place == 0 else more):
             others = [_values(int(m), case.steps, base, rng) for m in n]
             mine = np.flatnonzero(user == one)
             options = [_options(int(n[p]), case.steps, squares=case.kind.squared) for p in mine]

@@ -256,12 +256,11 @@ class World:
 
     def _follows(self, before, grid):
         """Return whether after noise there is nothing, the same whatever it was, or something."""
-        some = [grid[0], grid[-1]]
-        first, second = (
-            [self._ask(one, (*before, outcome)) for outcome in some]
-            for one in (self.datasets[0], self.datasets[-1])
-        )
-        if first[0] is None:
+        first, last = self.datasets[0], self.datasets[-1]
+        once = self._ask(first, (*before, grid[0]))
+        if once is None:
             return "nothing"
-        alike = all(one[0].same(one[1]) for one in (first, second))
+        asked = ((first, grid[-1]), (last, grid[0]), (last, grid[-1]))
+        again, *other = (self._ask(one, (*before, outcome)) for one, outcome in asked)
+        alike = once.same(again) and other[0].same(other[1])
         return "the same" if alike else "something"

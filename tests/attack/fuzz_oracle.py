@@ -24,17 +24,10 @@ UNUSABLE = (
 def read(source, **more):
     """Read records of labels; return the data set, or the error a person would be told."""
     arguments = {
-        "user": "user",
-        "value": "speed",
-        "time": "time",
-        "bounds": BOUNDS,
-        "quantum": QUANTUM,
-        "cells": hv.Labels("route"),
-        "select": hv.Select(min_users=1),
-        "timezone": "UTC",
-        "max_bad_rows": 1,
-        "max_repeats": 1,
-    }
+        "user": "user", "value": "speed", "time": "time", "bounds": BOUNDS, "quantum": QUANTUM,
+        "cells": hv.Labels("route"), "select": hv.Select(min_users=1), "timezone": "UTC",
+        "max_bad_rows": 1, "max_repeats": 1,
+    }  # fmt: skip
     try:
         return hv.read(source, **(arguments | more))
     except (InputError, StorageError) as error:

@@ -12,14 +12,9 @@ import pyarrow.parquet as pq
 from attack import leak_canaries as canaries
 
 EXTREME = {
-    "low": 0.0,
-    "high": 65.0,
-    "far above": 1.7e308,
-    "far below": -1.7e308,
-    "tiny": 5e-324,
-    "minus nothing": -0.0,
-    "between two steps": 31.4159265,
-}
+    "low": 0.0, "high": 65.0, "far above": 1.7e308, "far below": -1.7e308, "tiny": 5e-324,
+    "minus nothing": -0.0, "between two steps": 31.4159265,
+}  # fmt: skip
 """Values of one user, in all its cells, in the bounds and far outside."""
 
 

@@ -60,13 +60,7 @@ STORY = (
     READ["map"],
     ("release", "run.toml", "--out", "again", "--json"),
     (
-        "release",
-        "run.toml",
-        "--out",
-        "both",
-        "--from-plan",
-        "saved",
-        "--set",
+        "release", "run.toml", "--out", "both", "--from-plan", "saved", "--set",
         "plan.statistics=mean,sd",
     ),
     ("release", "run.toml", "--out", "ranges", "--set", "plan.clipping_range=per-cell"),
@@ -90,11 +84,10 @@ STORY = (
     ("dossier", "map"),
     ("dossier", "map", "--json"),
     ("simulate", "--users", "2", "--days", "1", "--seed", "1", "--out", "city.parquet"),
-    READ["reproduce"],
-    (*READ["reproduce"], "--json"),
+    # Studies of own records: test_studies_of_own_values_are_stamped.
     (*READ["reproduce"], "--values", "normal:20,10", "--out", "drawn"),
     ("reproduce", "--list"),
-)
+)  # fmt: skip
 """Good calls of every command but the demo, in an order in which each finds what it needs."""
 
 

@@ -135,10 +135,7 @@ def test_files_that_may_not_grow(runner, tmp_path):
 
 @pytest.mark.parametrize(
     ("pragma", "sentence"),
-    [
-        ("max_page_count = 1", "database or disk is full"),
-        ("query_only = 1", "readonly database"),
-    ],
+    [("max_page_count = 1", "database or disk is full"), ("query_only = 1", "readonly database")],
 )
 def test_a_ledger_that_may_not_grow(site, ask, monkeypatch, pragma, sentence):
     """Nothing is booked, so nothing is drawn or shown; the release goes on when it may."""

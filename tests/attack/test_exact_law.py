@@ -20,12 +20,12 @@ from hexveil.mechanisms.looks.bounds import WithinBounds
 
 LONG = int(os.environ.get("HEXVEIL_ATTACK") or 0)
 PLAIN = (
-    {"units": 4, "bases": 3, "most": 16, "branches": 9}
+    {"units": 4, "bases": 3, "more": 3, "most": 16, "branches": 9}
     if LONG
     else {"units": 3, "bases": 2, "most": 6, "branches": 2}
 )
 PRIVATE = (
-    {"units": 3, "bases": 3, "most": 5, "branches": 4}
+    {"units": 3, "bases": 3, "more": 3, "most": 5, "branches": 4}
     if LONG
     else {"units": 2, "bases": 1, "most": 3, "branches": 2}
 )

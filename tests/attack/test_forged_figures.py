@@ -6,7 +6,6 @@ and each figure is forged once, in one of the kinds of folders that have it; wit
 in all of them, and fields in every way.
 """
 
-import copy
 import json
 import random
 import re
@@ -121,15 +120,14 @@ def paths(value, at=()):
 
 def put(content, path, change):
     """Return JSON with one field exchanged, or without it."""
-    content = copy.deepcopy(content)
-    inner = content
-    for key in path[:-1]:
-        inner = inner[key]
-    if change == "deleted":
-        del inner[path[-1]]
+    (key, *inside), made = path, content.copy()
+    if inside:
+        made[key] = put(content[key], inside, change)
+    elif change == "deleted":
+        del made[key]
     else:
-        inner[path[-1]] = change
-    return content
+        made[key] = change
+    return made
 
 
 def seal(root):

@@ -28,9 +28,7 @@ COUNTS = {"x": [6, 3, *[1] * 30], "y": [4, 2, *[1] * 30], "z": [5, 0, *[1] * 29]
 SETTINGS = {
     "each cell alone": Setting(COUNTS, {"method": "per-cell", "epsilon": 4, "statistics": EVERY}),
     "factors": Setting(
-        COUNTS,
-        {"epsilon": 2, "clipping_range": "bounds"},
-        {"bounds": (-20, 60), "quantum": "0.1"},
+        COUNTS, {"epsilon": 2, "clipping_range": "bounds"}, {"bounds": (-20, 60), "quantum": "0.1"}
     ),
     "factors, both": Setting(
         COUNTS, {"epsilon": 3, "statistics": EVERY, "objective": "max"}, {"quantum": "0.001"}

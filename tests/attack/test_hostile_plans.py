@@ -4,7 +4,6 @@ Digests are no secret, so that every edit is sealed by one that fits. What is re
 sentence; what loads has the losses that were saved.
 """
 
-import copy
 import json
 import re
 import shutil
@@ -74,15 +73,14 @@ def leaves(words, path=()):
 
 def changed(words, path, *to):
     """Return words with another one at a path, or without the one that is there."""
-    words = copy.deepcopy(words)
-    around = words
-    for name in path[:-1]:
-        around = around[name]
-    if to:
-        around[path[-1]] = to[0]
+    (name, *inside), made = path, words.copy()
+    if inside:
+        made[name] = changed(words[name], inside, *to)
+    elif to:
+        made[name] = to[0]
     else:
-        del around[path[-1]]
-    return words
+        del made[name]
+    return made
 
 
 def hostile_words(words):
@@ -175,12 +173,7 @@ ALLOCATION = ("plan", "allocation")
 RANGE = (*ALLOCATION, "clipping")
 REFUSED = [
     ("bounds", ("figures", "epsilon"), "1/8", "states a loss that its decisions"),
-    (
-        "bounds",
-        ("plan", "request", "method"),
-        "magic",
-        "method is 'magic', which no plan has",
-    ),
+    ("bounds", ("plan", "request", "method"), "magic", "method is 'magic', which no plan has"),
     ("bounds", ("plan", "request", "mechanism"), "Nothing()", "there is no 'Nothing'"),
     ("bounds", ("plan", "request", "epsilon"), None, "either a loss or targets"),
     ("bounds", ("plan", "request", "epsilon"), "-1", "request.epsilon must be above 0"),

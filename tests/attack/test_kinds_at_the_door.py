@@ -36,8 +36,7 @@ UNIT, TOP = "b0", {"speed": 60.0, "load": 50.0}
 QUICK = ("delta", "means", "presence-labels")
 KINDS = sorted({*folder_kinds.KINDS, *releases.PLANS})
 EACH = pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in KINDS],
+    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in KINDS]
 )
 RECORDS = releases.records
 SECOND_LOOKS = {"cell-ranges": (2,), "columns": (2, 5)}

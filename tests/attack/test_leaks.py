@@ -219,14 +219,10 @@ def test_records_in_the_wrong_place_are_not_quoted(places, call, arguments):
 def broken(monkeypatch, step, error):
     """Make a step of a release raise an error, or be interrupted."""
     places = {
-        "run": (Session, "run"),
-        "arrow": (Session, "arrow"),
-        "plan": (shared_steps, "plan_run"),
-        "reserve": (Ledger, "reserve"),
-        "noise": (noise, "add_laplace"),
-        "store": (Ledger, "store"),
+        "run": (Session, "run"), "arrow": (Session, "arrow"), "plan": (shared_steps, "plan_run"),
+        "reserve": (Ledger, "reserve"), "noise": (noise, "add_laplace"), "store": (Ledger, "store"),
         "write": (folders, "write_tables"),
-    }
+    }  # fmt: skip
     place, name = places[step]
     whole = getattr(place, name)
 
@@ -297,7 +293,7 @@ def child(text, *arguments, **more):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("place", "name"), [("Session", "run"), ("folder", "write_tables")])
-def test_a_kill_leaves_nothing_that_others_may_read(places, place, name):
+def test_a_kill_leaves_nothing_that_others_may_read(places, call, place, name):
     """Killed while reading, or while writing: a folder of temporary files is its owner's alone."""
     here, tmp = places
     before = inputs(here)
@@ -309,8 +305,7 @@ def test_a_kill_leaves_nothing_that_others_may_read(places, place, name):
     own = [one for one in left(tmp) if one.parent == scratch.place()]
     assert len(own) == (1 if place == "Session" else 0)
     assert {stat.S_IMODE(one.stat().st_mode) & 0o077 for one in tmp.rglob("*")} <= {0}
-    whole = "import sys; from hexveil.cli import main; sys.exit(main(sys.argv[1:]))"
-    assert child(whole, *READ["plan"]).returncode == 0
+    assert call(*READ["plan"]).code == 0
     assert left(tmp) == []
 
 
@@ -431,16 +426,11 @@ def sums_table(**columns):
 @pytest.mark.parametrize(
     "columns",
     [
-        {"n": [0.5] * 180},
-        {"n": canaries.table()["speed"]},
-        {"n": canaries.table()["bus"]},
-        {"sum": canaries.table()["bus"]},
-        {"sum": [None] * 180},
-        {"user": [None] * 180},
-        {"cell": [None] * 180},
-        {"user": [["nested"]] * 180},
+        {"n": [0.5] * 180}, {"n": canaries.table()["speed"]}, {"n": canaries.table()["bus"]},
+        {"sum": canaries.table()["bus"]}, {"sum": [None] * 180}, {"user": [None] * 180},
+        {"cell": [None] * 180}, {"user": [["nested"]] * 180},
     ],
-)
+)  # fmt: skip
 def test_no_odd_table_of_sums_is_quoted(columns):
     """Sums made elsewhere that cannot be used are refused in public words."""
     with pytest.raises(InputError) as caught:

@@ -12,14 +12,8 @@ import hexveil as hv
 from attack import exact_law
 from attack.exact_cases import LOWER, QUANTUM, dataset_of
 from attack.exact_law import Oracle, asked, door, new_book
+from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.history import History, forecast_cells
-from hexveil.publishing.memory.stored_day import (
-    EarlierRelease,
-    memory_of,
-    places_of,
-    to_bytes,
-    unpack,
-)
 
 COUNTS, STEPS, EPSILON = np.array([[2, 1], [1, 1], [1, 2], [1, 1]]), 40, 54
 FIRST, SECOND = date(2026, 11, 23), date(2026, 11, 24)
@@ -72,10 +66,10 @@ def published(plan, outcomes):
         made = hv.release(
             neighbours()[0], plan, ledger=book, history=History(FIRST), accept_noise=True
         )
-    statement = memory_of(made.manifest)
-    day = unpack(made.memory, places_of(made.table), statement, BOUNDS)
-    digest = hashlib.sha256(to_bytes(made.memory)).hexdigest()
-    return EarlierRelease(
+    statement = stored_day.memory_of(made.manifest)
+    day = stored_day.unpack(made.memory, stored_day.places_of(made.table), statement, BOUNDS)
+    digest = hashlib.sha256(stored_day.to_bytes(made.memory)).hexdigest()
+    return stored_day.EarlierRelease(
         FIRST.isoformat(), made.manifest["request"], digest, day, None, statement["key"]
     )
 

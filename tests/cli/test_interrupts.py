@@ -29,11 +29,7 @@ def child(setting, *arguments):
     """Call the command in a process that first runs some setting, as a module of this folder."""
     Path("starting.py").write_text(CHILD.format(arguments=list(arguments), setting=setting))
     return subprocess.run(
-        [sys.executable, "-m", "starting"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        [sys.executable, "-m", "starting"], capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -99,8 +95,7 @@ def test_every_signal_is_130(here, call, monkeypatch, command, number, error):
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(
-    "error",
-    [None, hv.StorageError("cancelled."), pytest.param(swallowed, marks=pytest.mark.slow)],
+    "error", [None, hv.StorageError("cancelled."), pytest.param(swallowed, marks=pytest.mark.slow)]
 )
 def test_publish_stops_at_once(here, call, monkeypatch, error):
     """An interruption on the first of three days is no failure of that day, whatever becomes of it.

@@ -51,15 +51,11 @@ def drafted(okay, file, *options):
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        (ROWS, None),
-        (timed(10**3), None),
-        (timed(10**6), "us"),
-        (timed(10**9), "ns"),
-        (spelled("%d/%m/%Y %H:%M"), "FILL IN"),
-        (spelled("31/%m/%Y %H:%M"), "%d/%m/%Y %H:%M"),
+        (ROWS, None), (timed(10**3), None), (timed(10**6), "us"), (timed(10**9), "ns"),
+        (spelled("%d/%m/%Y %H:%M"), "FILL IN"), (spelled("31/%m/%Y %H:%M"), "%d/%m/%Y %H:%M"),
         (spelled("%Y%m%d%H%M%S"), "%Y%m%d%H%M%S"),
     ],
-)
+)  # fmt: skip
 def test_a_draft_writes_out_the_format_of_times(here, call, rows, expected):
     """By the public column; where day and month could be either, the holder chooses."""
     text(here / "r.csv", rows)

@@ -11,13 +11,7 @@ from hexveil.learning import published_day
 from hexveil.learning.joint_law import NumberLaw, tilted, update
 from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.published_day import PublishedDay, summarize_day
-from hexveil.learning.remembering import (
-    average_days,
-    estimate_day,
-    factor,
-    forecast_day,
-    remember,
-)
+from hexveil.learning.remembering import average_days, estimate_day, factor, forecast_day, remember
 from hexveil.smoothing.user_mean_law import CellDesign, ClippedLook, UserMeanSpread
 
 BOUNDS = (0.0, 60.0)

@@ -20,15 +20,10 @@ tenths = st.integers(1, 12).map(lambda number: Fraction(number, 10))
 asked = st.dictionaries(st.sampled_from("abc"), tenths, min_size=1)
 steps = st.sampled_from(["marked", "measured", "stored", "committed", "returned", "abandoned"])
 NEXT = {
-    "": ("reserved",),
-    "reserved": ("marked", "returned"),
-    "marked": ("measured", "abandoned"),
-    "measured": ("marked", "stored", "abandoned"),
-    "stored": ("committed",),
-    "committed": (),
-    "returned": ("reserved",),
-    "abandoned": (),
-}
+    "": ("reserved",), "reserved": ("marked", "returned"), "marked": ("measured", "abandoned"),
+    "measured": ("marked", "stored", "abandoned"), "stored": ("committed",), "committed": (),
+    "returned": ("reserved",), "abandoned": (),
+}  # fmt: skip
 """What can happen to a request, by what happened last."""
 DONE = {
     "stored": ("stored", "committed"), "committed": ("committed",), "abandoned": ("abandoned",),

@@ -105,17 +105,11 @@ def test_where_nothing_is_cut_it_is_the_population_variance(samples):
 
 
 CASES = [  # counts, threshold, factors, dropped
-    ([2, 1, 1], 9, 1.0, None),
-    ([3, 2], 9, 1.0, None),
-    ([4, 1], 9, 1.0, None),
-    ([1], 9, 1.0, None),
-    ([2, 2], 9, [0.5, 1.0], None),
-    ([3, 1], 9, [THIRD, 0.75], None),
-    ([4, 1], 2, 1.0, None),
-    ([3, 2], 1, [1.0, THIRD], None),
-    ([2, 1, 1], 9, 1.0, [True, False, False]),
+    ([2, 1, 1], 9, 1.0, None), ([3, 2], 9, 1.0, None), ([4, 1], 9, 1.0, None), ([1], 9, 1.0, None),
+    ([2, 2], 9, [0.5, 1.0], None), ([3, 1], 9, [THIRD, 0.75], None), ([4, 1], 2, 1.0, None),
+    ([3, 2], 1, [1.0, THIRD], None), ([2, 1, 1], 9, 1.0, [True, False, False]),
     ([2, 1, 1], 9, [0.0, 1.0, 0.5], None),
-]
+]  # fmt: skip
 
 
 def every_data_set(counts, *details):

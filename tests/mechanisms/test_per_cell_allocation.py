@@ -33,14 +33,10 @@ def map_problem(n_cells=12, n_users=20, seed=3):
 
 
 MECHANISMS = [
-    hv.mechanisms.Baseline(),
-    hv.mechanisms.OptimalClipping(),
-    hv.mechanisms.ArrayAveraging(),
-    hv.mechanisms.Levy(gamma=1),
-    hv.mechanisms.FixedQuantile(candidates=16),
-    hv.mechanisms.AKMV(candidates=16),
-    hv.mechanisms.Auto(trials=64),
-]
+    hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping(), hv.mechanisms.ArrayAveraging(),
+    hv.mechanisms.Levy(gamma=1), hv.mechanisms.FixedQuantile(candidates=16),
+    hv.mechanisms.AKMV(candidates=16), hv.mechanisms.Auto(trials=64),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)

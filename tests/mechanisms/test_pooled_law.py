@@ -5,14 +5,7 @@ import pytest
 
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE, Laplace
 from hexveil.accounting.promise import PARTS
-from hexveil.mechanisms.pooled_law import (
-    RESIDUAL_EDGES,
-    VALUE_EDGES,
-    BeyondRange,
-    PooledLaw,
-    best_ranges,
-    within_reach,
-)
+from hexveil.mechanisms import pooled_law
 from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.contribution import CellWindow, value_votes
 from hexveil.model.private_pairs import PrivatePairs
@@ -23,7 +16,7 @@ VOTES = np.array([30.0, 40.0, 20.0, 5.0, 1.0, 0.0, 2.0, 2.0])
 
 def test_without_noise_the_excess_is_that_of_the_histogram():
     """Mean and second moment beyond an end are integrals of the even law; the error vanishes."""
-    law = PooledLaw.of(EDGES, VOTES, Laplace(1e-9))
+    law = pooled_law.PooledLaw.of(EDGES, VOTES, Laplace(1e-9))
     x = (np.arange(80_000) + 0.5) / 80_000
     share = np.repeat(VOTES / 100, 10_000) / 10_000
     for end in (0.0, 0.3, 0.9, 1.0):
@@ -45,10 +38,12 @@ def test_the_error_is_that_of_the_noise(law, total):
     rng = np.random.default_rng(3)
     draw = rng.normal if law == GAUSSIAN else rng.laplace
     found = [
-        PooledLaw.of(EDGES, VOTES + draw(0, 3.0, 8), type(law)(3.0), total).above(np.array([0.5]))
+        pooled_law.PooledLaw.of(EDGES, VOTES + draw(0, 3.0, 8), type(law)(3.0), total).above(
+            np.array([0.5])
+        )
         for _ in range(200)
     ]
-    truth = PooledLaw.of(EDGES, VOTES, type(law)(1e-9)).above(np.array([0.5])).mean[0]
+    truth = pooled_law.PooledLaw.of(EDGES, VOTES, type(law)(1e-9)).above(np.array([0.5])).mean[0]
     means, stated = (
         np.array([getattr(one, name)[0] for one in found]) for name in ("mean", "error")
     )
@@ -59,14 +54,16 @@ def test_the_error_is_that_of_the_noise(law, total):
 QUIET = Laplace(1.0)
 
 
-def law_of(votes, edges=VALUE_EDGES):
+def law_of(votes, edges=pooled_law.VALUE_EDGES):
     """Return the law of votes, without noise to speak of."""
-    return PooledLaw.of(edges / PARTS, PARTS * np.array(votes), QUIET)
+    return pooled_law.PooledLaw.of(edges / PARTS, PARTS * np.array(votes), QUIET)
 
 
 def ranges(law, noise, centre=PARTS // 4, weight=50.0):
     """Return the range of one cell, in parts of the span of 64."""
-    ends = best_ranges(law, np.array([centre]), np.array([noise]), np.array([weight]), around=False)
+    ends = pooled_law.best_ranges(
+        law, np.array([centre]), np.array([noise]), np.array([weight]), around=False
+    )
     return [float(end[0]) * 64 / PARTS for end in ends]
 
 
@@ -83,7 +80,7 @@ def test_nothing_lies_beyond_the_bounds():
     """An end at a bound cuts nothing off; other ends what the law has beyond them."""
     law = law_of([25, 25, 0, 0, 0, 0, 25, 25])
     window = CellWindow(np.ones(2), np.array([0, PARTS // 4]), np.array([PARTS // 2, PARTS]))
-    cut = BeyondRange.of(law, np.zeros(2, dtype=np.int64), window.low, window.high)
+    cut = pooled_law.BeyondRange.of(law, np.zeros(2, dtype=np.int64), window.low, window.high)
     assert cut.below.mean[0] == cut.above.mean[1] == 0.0
     assert cut.above.mean[0] == pytest.approx(0.5 * 0.375, rel=0.01)
     assert cut.below.mean[1] == pytest.approx(0.5 * 0.125, rel=0.01)
@@ -94,8 +91,8 @@ def test_bins_of_distances_hold_every_value_within_reach(centres):
     """Values at both bounds are votes of bins that have a width, whatever the centres are."""
     centres, prices = np.array(centres), np.ones(2, dtype=np.int64)
     pairs = PrivatePairs([0, 0, 1, 1], [0, 1, 2, 3], [1] * 4, [0, 8, 0, 8])
-    stage = value_votes("h", 8, RESIDUAL_EDGES[1:-1], QUIET, (centres, prices))
+    stage = value_votes("h", 8, pooled_law.RESIDUAL_EDGES[1:-1], QUIET, (centres, prices))
     votes = stage.total(PresenceSums(pairs))
-    law = PooledLaw.of(within_reach(centres, prices) / PARTS, votes, QUIET)
-    assert votes[np.diff(within_reach(centres, prices)) > 0].sum() == 4 * PARTS
+    law = pooled_law.PooledLaw.of(pooled_law.within_reach(centres, prices) / PARTS, votes, QUIET)
+    assert votes[np.diff(pooled_law.within_reach(centres, prices)) > 0].sum() == 4 * PARTS
     assert law.share.sum() == pytest.approx(1.0)

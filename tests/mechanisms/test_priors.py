@@ -11,14 +11,9 @@ from hexveil.mechanisms.priors import Normal, PerUser, Uniform, UnknownRange, dr
 
 COUNTS = np.array([3, 1, 2])
 KINDS = [
-    Normal(2, 4),
-    Uniform(-1, 9),
-    Uniform(),
-    UnknownRange(-1, 9),
-    PerUser(),
-    PerUser(Normal(2, 4)),
+    Normal(2, 4), Uniform(-1, 9), Uniform(), UnknownRange(-1, 9), PerUser(), PerUser(Normal(2, 4)),
     PerUser(UnknownRange()),
-]
+]  # fmt: skip
 
 
 def naive_means(samples, counts, bounds):

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hexveil.mechanisms.private_quantile import (
-    EvenBins,
-    EvenPoints,
-    MiddleCost,
-    PrivateQuantile,
-    RankCost,
-)
+from hexveil.mechanisms import private_quantile
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from mechanisms.permute_oracle import exact_choice
 from mechanisms.stage_laws import candidate_scores
@@ -34,8 +28,8 @@ class AsTheyAre:
 
 def choice(cost, n, candidates=None):
     """Return a choice of one point among values from 0 to 8."""
-    candidates, moved = candidates or EvenPoints(8, 4), np.ones(n, dtype=np.int64)
-    return PrivateQuantile("point", AsTheyAre(), candidates, (cost,), moved, 1.0)
+    candidates, moved = candidates or private_quantile.EvenPoints(8, 4), np.ones(n, dtype=np.int64)
+    return private_quantile.PrivateQuantile("point", AsTheyAre(), candidates, (cost,), moved, 1.0)
 
 
 def costs(stage, values):
@@ -44,8 +38,8 @@ def costs(stage, values):
     return -candidate_scores(scores)[0]
 
 
-POINT_CHOICES = [choice(RankCost(target), 3) for target in (0, 1, 2, 3)]
-BIN_CHOICE = choice(MiddleCost(), 3, EvenBins(8, 4))
+POINT_CHOICES = [choice(private_quantile.RankCost(target), 3) for target in (0, 1, 2, 3)]
+BIN_CHOICE = choice(private_quantile.MiddleCost(), 3, private_quantile.EvenBins(8, 4))
 CHOICES = [*POINT_CHOICES, BIN_CHOICE]
 NAMES = ["rank 0", "rank 1", "rank 2", "rank 3", "middle"]
 each = pytest.mark.parametrize("stage", CHOICES, ids=NAMES)
@@ -93,10 +87,10 @@ def test_wrap_around_needs_its_doubled_scale():
 )
 def test_runs_are_the_candidates(values, steps, targets):
     """Scores by runs of candidates and candidate by candidate are the same."""
-    ranks = tuple(RankCost(min(target, len(values))) for target in targets)
+    ranks = tuple(private_quantile.RankCost(min(target, len(values))) for target in targets)
     moved = np.ones(len(values), dtype=np.int64)
-    points = EvenPoints(50, min(steps, 50))
-    stage = PrivateQuantile("p", AsTheyAre(), points, ranks, moved, 1.0)
+    points = private_quantile.EvenPoints(50, min(steps, 50))
+    stage = private_quantile.PrivateQuantile("p", AsTheyAre(), points, ranks, moved, 1.0)
     by_runs = stage.measure(PrivateSums(np.array(values)), Outputs())
     one_by_one = stage.scores(points.places(np.array([values])))
     for few, all_scores in zip(by_runs, one_by_one, strict=True):
@@ -111,7 +105,7 @@ def test_runs_are_the_candidates(values, steps, targets):
 )
 def test_places_are_those_of_a_search(top, steps, grain, seed):
     """A value's place is the first point not below it; places rise with values, ends included."""
-    points = EvenPoints(top, min(steps, top), grain)
+    points = private_quantile.EvenPoints(top, min(steps, top), grain)
     listed = points.points(np.arange(points.size))
     values = np.random.default_rng(seed).integers(0, grain * top + 1, 40)
     values = np.sort(np.concatenate([values, [0, grain * top], grain * listed[:20]]))
@@ -126,7 +120,7 @@ def test_places_are_those_of_a_search(top, steps, grain, seed):
 def test_midpoint_costs_are_those_of_the_algorithm():
     """IOT Algorithm 3 with step 3 as arg min: costs of the slow definition, on random values."""
     rng = np.random.default_rng(9)
-    stage = choice(MiddleCost(), 7, EvenBins(1000, 5))
+    stage = choice(private_quantile.MiddleCost(), 7, private_quantile.EvenBins(1000, 5))
     middles = [100, 300, 500, 700, 900]
     for values in rng.integers(0, 1000, (50, 7)):
         # Of two middles as near, the higher one's bin holds the value.
@@ -142,7 +136,7 @@ def test_the_printed_midpoints_are_distances():
     same, wherever the array means are. As meant, the bin of the means alone costs nothing.
     """
     points = np.array([10, 30, 50, 70])
-    stage = choice(MiddleCost(), 3, EvenBins(80, 4))
+    stage = choice(private_quantile.MiddleCost(), 3, private_quantile.EvenBins(80, 4))
     for bin_number, values in enumerate(([1, 8, 19], [21, 30, 39], [45, 50, 58], [69, 70, 72])):
         distances = np.abs(np.array(values)[:, None] - points).min(axis=1)
         below = (distances[:, None] < points).sum(axis=0)

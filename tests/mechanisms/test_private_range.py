@@ -10,15 +10,9 @@ import pytest
 import hexveil as hv
 from hexveil.accounting.error_model import LN20
 from hexveil.accounting.promise import Pure
+from hexveil.mechanisms.looks import user_weights
 from hexveil.mechanisms.looks.bounds import WithinBounds
 from hexveil.mechanisms.looks.range_search import RangeSearch, range_epsilon_share
-from hexveil.mechanisms.looks.user_weights import (
-    PRIOR_SD,
-    WITHIN_CELL_SHARE,
-    expected_clipping_error,
-    half_width_sd,
-    max_bias,
-)
 from planning.sums import sums_of
 
 CROWD = hv.Occupancy.from_dense([[1, 2]] * 150 + [[3, 0]] * 50 + [[0, 40]])
@@ -44,12 +38,12 @@ def test_the_errors_are_those_of_the_assumed_width():
     part, interval = plan.error_models["mean"], plan.allocation.clipping
     width = 60 * interval.width
     assert np.allclose(part.scale, width * part.noise)
-    assert np.allclose(part.bias, width * max_bias(interval.weight))
+    assert np.allclose(part.bias, width * user_weights.max_bias(interval.weight))
     assert np.allclose(part.error, width * interval.expected_bias() + part.scale)
     assert np.allclose(part.bound95, part.bias + part.scale * LN20)
-    end = half_width_sd(interval.quantiles[0], interval.widening)
-    assert (interval.expected_bias() >= expected_clipping_error(end)).all()
-    assert interval.width == pytest.approx(2 * end * PRIOR_SD)
+    end = user_weights.half_width_sd(interval.quantiles[0], interval.widening)
+    assert (interval.expected_bias() >= user_weights.expected_clipping_error(end)).all()
+    assert interval.width == pytest.approx(2 * end * user_weights.PRIOR_SD)
 
 
 @pytest.mark.slow
@@ -58,12 +52,12 @@ def test_the_prior_s_clipping_is_what_simulation_says():
     rng = np.random.default_rng(8)
     evenly = np.array([NormalDist().inv_cdf((k + 0.5) / 2000) for k in range(2000)])
     for quantile, z in ((Fraction(1, 10), 1.2815516), (Fraction(5, 100), 1.6448536)):
-        middles = rng.normal(0, math.sqrt(1 - WITHIN_CELL_SHARE**2), 4000)
-        users = middles[:, None] + WITHIN_CELL_SHARE * evenly
+        middles = rng.normal(0, math.sqrt(1 - user_weights.WITHIN_CELL_SHARE**2), 4000)
+        users = middles[:, None] + user_weights.WITHIN_CELL_SHARE * evenly
         seen = np.abs(np.clip(users, -z, z).mean(axis=1) - middles).mean() / (2 * z)
-        assert expected_clipping_error(z) == pytest.approx(seen, rel=0.1)
-        assert half_width_sd(quantile, Fraction(1)) == pytest.approx(z)
-        assert half_width_sd(quantile, Fraction(3, 2)) == pytest.approx(1.5 * z)
+        assert user_weights.expected_clipping_error(z) == pytest.approx(seen, rel=0.1)
+        assert user_weights.half_width_sd(quantile, Fraction(1)) == pytest.approx(z)
+        assert user_weights.half_width_sd(quantile, Fraction(3, 2)) == pytest.approx(1.5 * z)
 
 
 def test_few_users_pay_a_larger_share():
@@ -74,7 +68,7 @@ def test_few_users_pay_a_larger_share():
     assert range_epsilon_share(Fraction(1, 10), 4000, Fraction(2)) < range_epsilon_share(
         Fraction(1, 10), 4000, Fraction(1)
     )
-    assert 0 < PRIOR_SD < 0.5
+    assert 0 < user_weights.PRIOR_SD < 0.5
 
 
 @pytest.mark.parametrize("users", [3700, 4001, 6666])

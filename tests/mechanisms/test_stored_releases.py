@@ -270,10 +270,7 @@ def test_what_comes_to_the_driver_is_bounded_by_cells_and_users(
 # ---- plans and advice ----
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["joint", "range", "cell ranges", "delta, cell ranges"],
-)
+@pytest.mark.parametrize("name", ["joint", "range", "cell ranges", "delta, cell ranges"])
 def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     """The folder has no counts of pairs; only its records fit it."""
     there, other = (distributed_dataset(records(seed), 30) for seed in (0, 1))
@@ -281,10 +278,7 @@ def test_a_saved_plan_has_no_pairs_and_goes_with_its_records(name, tmp_path):
     folder = made.save(tmp_path / "plan")
     saved = unpack_bytes((folder / "arrays.bin").read_bytes())[1]
     assert not any(one.startswith("occupancy") for one in saved)
-    for read in (
-        hv.Plan.load(folder, there),
-        saved_plans.decode(saved_plans.encode(made), made),
-    ):
+    for read in (hv.Plan.load(folder, there), saved_plans.decode(saved_plans.encode(made), made)):
         assert saved_plans.encode(read) == saved_plans.encode(made)
         np.testing.assert_array_equal(read.losses(), made.losses())
     # The ledger has a number per user and one per cell, never per pair.

@@ -15,13 +15,7 @@ from hexveil.mechanisms.looks import weighted_variance
 from hexveil.mechanisms.stage_data import centre_and_radius
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.records.feasible_sums import squares_range
-from mechanisms.measuring import (
-    second_moments,
-    weighted_scales,
-    weighted_statistic,
-    weighted_variance_of,
-    weighted_variances,
-)
+from mechanisms import measuring
 from mechanisms.setting import dataset_of
 
 COUNTS = np.array([[2, 1], [1, 0], [1, 2], [0, 1]])
@@ -69,7 +63,10 @@ def test_scales_are_rounded_up_and_no_further():
     plan = planned(tiny())
     totals = plan.allocation.clipping.weight.totals
     rows = zip(
-        weighted_variance_of(plan).scales, totals, plan.allocation.variance_noise, strict=True
+        measuring.weighted_variance_of(plan).scales,
+        totals,
+        plan.allocation.variance_noise,
+        strict=True,
     )
     for scale, total, noise in rows:
         exact = Fraction(float(noise)) * int(total) * GRAIN
@@ -125,14 +122,14 @@ def test_weights_and_rounding_are_within_the_stated_bias(case, epsilon):
     interval = plan.allocation.clipping.with_ends(pair, scale.span_quanta)
     found = plan.changed(allocation=replace(plan.allocation, clipping=interval))
     noisy = {
-        "mean": weighted_statistic(dataset, plan, pair),
-        "variance": second_moments(dataset, plan, pair),
+        "mean": measuring.weighted_statistic(dataset, plan, pair),
+        "variance": measuring.second_moments(dataset, plan, pair),
     }
     part = found.error_models["variance"]
-    added = 2 * (weighted_scales(found, pair[1] - pair[0]) / interval.weight.totals) ** 2
+    added = 2 * (measuring.weighted_scales(found, pair[1] - pair[0]) / interval.weight.totals) ** 2
     p = occupancy.n / occupancy.records_per_cell[occupancy.cell]
     target = projected(dataset, found, pair, p)
-    shown = weighted_variances(noisy, found)
+    shown = measuring.weighted_variances(noisy, found)
     assert part.noised.tolist() == (occupancy.records_per_cell > 1).tolist()
     assert not shown[~part.noised].any()
     slack = 1e-9 * (1 + added + part.unit)

@@ -31,14 +31,10 @@ def table(timezone, *starts, timeslot="1h", slot="calendar"):
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        ("15min", 900),
-        ("90min", 5400),
-        ("1h", 3600),
-        (" 6 h ", 21600),
-        ("1d", 86400),
+        ("15min", 900), ("90min", 5400), ("1h", 3600), (" 6 h ", 21600), ("1d", 86400),
         ("24h", 86400),
     ],
-)
+)  # fmt: skip
 def test_timeslots_are_read(text, seconds):
     """A timeslot is a number of minutes, hours or days."""
     assert slot_seconds(text) == seconds

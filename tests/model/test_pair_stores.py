@@ -10,24 +10,15 @@ from hypothesis import strategies as st
 import hexveil as hv
 from hexveil import InputError
 from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
-from hexveil.mechanisms.looks.user_weights import (
-    ABS_SMOOTHING,
-    MEAN_ABS_NORMAL,
-    UserMeanPrior,
-    WeightProblem,
-)
+from hexveil.mechanisms.looks import user_weights
 from hexveil.model.pair_columns import WEIGHT_RESOLUTION, FactoredWeights
 from hexveil.planning.optimizers.user_factors import ClippingProblem
 from model.stores import STORES, distributed, stored
 from strategies import occupancies
 
 FIGURES = (
-    "users_per_cell",
-    "records_per_cell",
-    "largest_count",
-    "cells_per_user",
-    "records_per_user",
-)
+    "users_per_cell", "records_per_cell", "largest_count", "cells_per_user", "records_per_user",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -73,7 +64,7 @@ def test_every_sum_over_pairs_is_the_same(law, store, occupancy, seed):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-PRIOR = UserMeanPrior(0.3, 0.1)
+PRIOR = user_weights.UserMeanPrior(0.3, 0.1)
 
 
 def objective(occupancy, logs, law):
@@ -85,10 +76,10 @@ def objective(occupancy, logs, law):
     factor = np.minimum(1, ((rates * share) ** power).sum(axis=1) ** (-1 / power))
     total = (factor[:, None] * share).sum(axis=0)
     away = factor[:, None] / total - 1
-    smooth = ABS_SMOOTHING**2
+    smooth = user_weights.ABS_SMOOTHING**2
     length = np.sqrt(((share * away) ** 2 + smooth * share**2).sum(axis=0))
     distance = (share * np.sqrt(away**2 + smooth)).sum(axis=0)
-    bias = MEAN_ABS_NORMAL * PRIOR.within_cell_sd * length
+    bias = user_weights.MEAN_ABS_NORMAL * PRIOR.within_cell_sd * length
     bias += PRIOR.weight_confounding / 2 * distance
     noise = law.mean_absolute / (2.0 ** (1 / power) * rates * total)
     return float((noise + bias).mean()), factor, total
@@ -97,7 +88,7 @@ def objective(occupancy, logs, law):
 def agrees(occupancy, store, logs, law):
     """Return whether value, slope and weights of a store are those of the table."""
     with stored(occupancy, store) as there:
-        problem = WeightProblem(there, 2.0, PRIOR, law)
+        problem = user_weights.WeightProblem(there, 2.0, PRIOR, law)
         value, slope = problem.value(logs)
         weight = problem.weighing(np.exp(logs)).weight
     steps = 1e-6 * np.eye(logs.size)

@@ -33,9 +33,7 @@ COLUMNS = {
     "columns of medians": {"statistics": ("mean", "p50"), "epsilon": 4},
     "columns with targets": {"statistics": ("mean",), "target_error": "10%"},
 }
-ELSEWHERE = {
-    "cell ranges elsewhere": {"epsilon": 8, "clipping_range": "per-cell"},
-}
+ELSEWHERE = {"cell ranges elsewhere": {"epsilon": 8, "clipping_range": "per-cell"}}
 KINDS = (*CITY, *RIDES, *COLUMNS, *ELSEWHERE)
 
 

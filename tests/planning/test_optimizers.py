@@ -19,16 +19,9 @@ from hexveil.accounting.noise_law import GAUSSIAN, LAPLACE
 from hexveil.accounting.sensitivity import variance_sensitivity_bound
 from hexveil.model.public_metadata import ValueLattice
 from hexveil.planning.allocation import allocation_of
-from hexveil.planning.optimizers import joint
+from hexveil.planning.optimizers import joint, mean_error
 from hexveil.planning.optimizers.calibration import least_rates, rates_within
 from hexveil.planning.optimizers.joint import MAX_DISTINCT_SCALES, quantize_noise_scales
-from hexveil.planning.optimizers.mean_error import (
-    cell_errors,
-    error_and_slope,
-    minimize_mean_error,
-    objective_weights,
-    weighted_errors,
-)
 from hexveil.planning.optimizers.mean_error_bound import mean_error_lower_bound
 from hexveil.planning.optimizers.per_cell import largest_cell_epsilon, max_relative_loss
 from hexveil.planning.optimizers.user_factors import ClippingProblem, is_infeasible, minimize_loss
@@ -149,7 +142,7 @@ def test_any_multipliers_give_a_bound(dense):
     """Wherever the search for multipliers begins, no bound is above a plan's error."""
     plan = planned(hv.Occupancy.from_dense(dense), epsilon=6, objective="mean")
     occupancy, draw = plan.occupancy, np.random.default_rng(3)
-    weights = objective_weights(plan.request, plan.span, plan.occupancy)
+    weights = mean_error.objective_weights(plan.request, plan.span, plan.occupancy)
     for _ in range(8):
         rates = np.exp(draw.normal(1, 1, occupancy.n_cells)) * [[1.0], [0.0]]
         factor = draw.random(occupancy.n_users)
@@ -170,11 +163,11 @@ def test_slope_is_that_of_the_error(occupancy, loss, seed, law):
     cells = occupancy.n_cells
     weights = np.repeat([[1.0], [4.0]], cells, axis=1)
     rates = np.exp(draw.normal(1, 1, 2 * cells))
-    _, slopes = error_and_slope(problem, weights, loss, rates.reshape(2, -1))
+    _, slopes = mean_error.error_and_slope(problem, weights, loss, rates.reshape(2, -1))
     slope = slopes.ravel()
 
     def error(at):
-        return error_and_slope(problem, weights, loss, at.reshape(2, -1))[0]
+        return mean_error.error_and_slope(problem, weights, loss, at.reshape(2, -1))[0]
 
     for i in range(2 * cells):
         step = np.zeros(2 * cells)
@@ -205,11 +198,11 @@ def weights_of(statistic, weight=(0.7, 0.3)):
 def errors_and_excess(occupancy, weights, square, rates):
     """Return the search's error, the least of the rates', and the largest norm over the allowed."""
     problem = ClippingProblem(occupancy, law=GAUSSIAN)
-    found = minimize_mean_error(problem, weights, square)
+    found = mean_error.minimize_mean_error(problem, weights, square)
 
     def error(rates):
         away = problem.clipped_share(problem.largest_factors(rates, square))
-        return weighted_errors(weights, rates, away, GAUSSIAN).sum()
+        return mean_error.weighted_errors(weights, rates, away, GAUSSIAN).sum()
 
     best = min(map(error, rates))
     losses = problem.losses(found.rates, found.factor)
@@ -241,7 +234,7 @@ def test_no_plan_of_less_loss_meets_the_targets(rows):
     found, least = search.solution, search.value
 
     def errors(rates, factor):
-        return cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]
+        return mean_error.cell_errors(rates, problem.clipped_share(factor), GAUSSIAN)[0]
 
     assert (errors(found.rates, found.factor) <= targets * (1 + 2.0**-16)).all()
     grid = found.rates[0].max() * np.geomspace(0.3, 3.0, 60)

@@ -17,19 +17,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SPANS = {"user": (1, 7, 30, 365), "user-day": (1, 7, 30, 365), "user-week": (1, 4, 13, 52)}
 """Releases, days or weeks whose losses are added up."""
 HEADINGS = [
-    "What is protected, and from whom",
-    "The promise",
-    "What is not protected",
-    "Residual risks",
-    "Assumptions",
-    "Under the headings of GDPR Article 35(7)",
-    "Notice for the public",
-    "Losses of the units",
-    "By the subjects of NIST SP 800-226",
-    "Which test checks what",
-    "Files and software",
-    "Signature",
-]
+    "What is protected, and from whom", "The promise", "What is not protected", "Residual risks",
+    "Assumptions", "Under the headings of GDPR Article 35(7)", "Notice for the public",
+    "Losses of the units", "By the subjects of NIST SP 800-226", "Which test checks what",
+    "Files and software", "Signature",
+]  # fmt: skip
 CONCLUSIONS = re.compile(
     r"complian|\bcompl(?:y|ies)\b|anonym|satisf|lawful|\blegally\b|\bmeets?\b|fulfil|conform|"
     r"\bcertif|adequate|sufficient|acceptable|permitted|allowed|\bsafe\b|\blow risk|\bno risk|"

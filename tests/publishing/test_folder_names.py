@@ -81,12 +81,7 @@ def test_no_name_can_be_made_to_have_another_s_folder(one, other):
 
 @pytest.mark.parametrize(
     ("name", "begins"),
-    [
-        ("Автобусы 7", "7--"),
-        ("बस", "dataset--"),
-        ("Kraków 2", "krakow-2--"),
-        ("🚌", "dataset--"),
-    ],
+    [("Автобусы 7", "7--"), ("बस", "dataset--"), ("Kraków 2", "krakow-2--"), ("🚌", "dataset--")],
 )
 def test_a_folder_can_be_read(name, begins):
     """What ASCII has of a name begins its folder."""

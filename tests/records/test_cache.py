@@ -53,17 +53,10 @@ def fill(folder, days=3):
 def ask(source, **more):
     """Return the records of a source, in hexagons unless asked otherwise."""
     given = {
-        "user": "bus",
-        "value": "speed",
-        "lat": "lat",
-        "lon": "lon",
-        "time": "t",
-        "bounds": (4321, 4380),
-        "cells": HOURLY,
-        "select": Select(min_users=1),
-        "max_repeats": 1,
+        "user": "bus", "value": "speed", "lat": "lat", "lon": "lon", "time": "t",
+        "bounds": (4321, 4380), "cells": HOURLY, "select": Select(min_users=1), "max_repeats": 1,
         "version": "1",
-    }
+    }  # fmt: skip
     return read(source, **(given | more))
 
 

@@ -236,10 +236,7 @@ def written(folder, shape):
         ("broken array", {}),
         ("other types", {}),
         ("odd names", {}),
-        (
-            "folders",
-            {"cells": Labels("ward", "day"), "lat": None, "lon": None, "max_bad_rows": 1},
-        ),
+        ("folders", {"cells": Labels("ward", "day"), "lat": None, "lon": None, "max_bad_rows": 1}),
     ],
 )
 def test_every_shape_of_files_is_read_or_refused_alike(spark, tmp_path, shape, arguments):

@@ -21,13 +21,9 @@ PLATE = "bus-9182736455"
 def reading(source, **more):
     """Read snapshots."""
     arguments = ROLES | {
-        "bounds": (0, 20),
-        "cells": Cells(6, "1h", "Europe/Warsaw"),
-        "select": Select(min_users=1),
-        "accept_single_records": True,
-        "max_bad_rows": 1,
-        "max_repeats": 1,
-    }
+        "bounds": (0, 20), "cells": Cells(6, "1h", "Europe/Warsaw"), "select": Select(min_users=1),
+        "accept_single_records": True, "max_bad_rows": 1, "max_repeats": 1,
+    }  # fmt: skip
     return read(source, **(arguments | more))
 
 
@@ -61,13 +57,9 @@ def test_fields_that_are_not_set_are_missing_and_never_zero(tmp_path):
     ]  # fmt: skip
     counts = reading(write(tmp_path / "feed", [snapshot(rows, sent=None)])).public.rules
     assert {name: counts[name] for name in list(counts)[:6]} == {
-        "records read": 8,
-        "unparsable": 0,
-        "without a usable value": 1,
-        "without a user": 2,
-        "without a usable time": 1,
-        "without a usable place": 2,
-    }
+        "records read": 8, "unparsable": 0, "without a usable value": 1, "without a user": 2,
+        "without a usable time": 1, "without a usable place": 2,
+    }  # fmt: skip
 
 
 def test_deleted_entities_and_other_kinds_are_no_records(tmp_path):

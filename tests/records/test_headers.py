@@ -7,16 +7,8 @@ from records.printed import printed
 
 ROWS = [["kr7731", "north", "31.5"], ["kr7732", "", "28"]]
 IDS = [
-    "kr7731",
-    "MH12AB1234",
-    "bus 7",
-    "bus-7",
-    "$31",
-    "31 km/h",
-    "speed=31",
-    '{"bus": "x"',
-    "N21.1",
-]
+    "kr7731", "MH12AB1234", "bus 7", "bus-7", "$31", "31 km/h", "speed=31", '{"bus": "x"', "N21.1",
+]  # fmt: skip
 
 
 def shown(path, names, rows, mark=","):

@@ -17,13 +17,9 @@ NAMES = {"user": "plate", "value": "speed", "location": "location", "time": "obs
 def reading(source, **more):
     """Read entities, or the same records as a flat table."""
     arguments = NAMES | {
-        "bounds": (0, 65),
-        "cells": Cells(6, "1h", "Asia/Kolkata"),
-        "select": Select(min_users=1),
-        "accept_single_records": True,
-        "max_bad_rows": 1,
-        "max_repeats": 1,
-    }
+        "bounds": (0, 65), "cells": Cells(6, "1h", "Asia/Kolkata"), "select": Select(min_users=1),
+        "accept_single_records": True, "max_bad_rows": 1, "max_repeats": 1,
+    }  # fmt: skip
     return read(source, **(arguments | more))
 
 

@@ -14,13 +14,9 @@ from hexveil import InputError, Labels, RecordFormat, Select, read
 from records.engines import outcome
 
 RULES = {
-    "user": "bus",
-    "value": "speed",
-    "bounds": (0, 65),
-    "cells": Labels("ward"),
-    "select": Select(min_users=1),
-    "max_bad_rows": 1.0,
-}
+    "user": "bus", "value": "speed", "bounds": (0, 65), "cells": Labels("ward"),
+    "select": Select(min_users=1), "max_bad_rows": 1.0,
+}  # fmt: skip
 LOCAL = {"time": "at", "timezone": "Asia/Kolkata"}
 NAMES = ("bus", "ward", "speed", "at")
 

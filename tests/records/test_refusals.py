@@ -30,16 +30,9 @@ def table(size=40, **columns):
 def reading(source, **more):
     """Read the table above."""
     arguments = {
-        "user": "user",
-        "value": "speed",
-        "lat": "lat",
-        "lon": "lon",
-        "time": "time",
-        "bounds": (0, 65),
-        "cells": GRID,
-        "select": Select(min_users=1),
-        "max_repeats": 1,
-    }
+        "user": "user", "value": "speed", "lat": "lat", "lon": "lon", "time": "time",
+        "bounds": (0, 65), "cells": GRID, "select": Select(min_users=1), "max_repeats": 1,
+    }  # fmt: skip
     return read(source, **(arguments | more))
 
 

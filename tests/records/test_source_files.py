@@ -11,22 +11,11 @@ from hexveil import InputError, Labels, Select, read
 from records.engines import pairs_of
 
 TEXTS = [
-    (7, "7"),
-    (7.0, "7"),
-    (-0.0, "0"),
-    (7.5, "7.5"),
-    (2.0**53, "9007199254740992.0"),
-    (float("inf"), "inf"),
-    (np.float32(7), "7"),
-    (np.int8(7), "7"),
-    (Decimal("7.00"), "7"),
-    (Decimal("-0.00"), "0"),
-    (Decimal("-0.50"), "-0.5"),
-    (Decimal("7E+2"), "700"),
-    (True, "true"),
-    (np.False_, "false"),
-    ("7.0", "7.0"),
-]
+    (7, "7"), (7.0, "7"), (-0.0, "0"), (7.5, "7.5"), (2.0**53, "9007199254740992.0"),
+    (float("inf"), "inf"), (np.float32(7), "7"), (np.int8(7), "7"), (Decimal("7.00"), "7"),
+    (Decimal("-0.00"), "0"), (Decimal("-0.50"), "-0.5"), (Decimal("7E+2"), "700"), (True, "true"),
+    (np.False_, "false"), ("7.0", "7.0"),
+]  # fmt: skip
 """Values of a column of mixed types, and their texts."""
 
 

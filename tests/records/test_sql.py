@@ -27,19 +27,12 @@ WARSAW = "Europe/Warsaw"
 INSTANTS = [
     dt.datetime.fromisoformat(text)
     for text in (
-        "2024-03-31T00:59:59.5+00:00",
-        "2024-03-31T01:00:00+00:00",
-        "2024-10-27T00:30:00+00:00",
-        "2024-10-27T01:30:00+00:00",
-        "2024-02-18T22:59:59.999999+00:00",
-        "2024-02-18T23:00:00+00:00",
-        "1970-01-01T00:00:00+00:00",
-        "1969-12-31T23:59:59+00:00",
-        "2099-12-31T23:59:59+00:00",
-        "2100-01-01T00:00:00+00:00",
-        "1970-01-01T00:07:00+00:00",
+        "2024-03-31T00:59:59.5+00:00", "2024-03-31T01:00:00+00:00", "2024-10-27T00:30:00+00:00",
+        "2024-10-27T01:30:00+00:00", "2024-02-18T22:59:59.999999+00:00",
+        "2024-02-18T23:00:00+00:00", "1970-01-01T00:00:00+00:00", "1969-12-31T23:59:59+00:00",
+        "2099-12-31T23:59:59+00:00", "2100-01-01T00:00:00+00:00", "1970-01-01T00:07:00+00:00",
     )
-]
+]  # fmt: skip
 VALUES = [0.0, 0.0005, -0.0005, 1.0005, 30.0, 64.9995, 1e9, -3.5, 999.0, float("nan")]
 VALUES += [float("inf"), float("-inf"), None]
 USERS = ["7", "007", "é", "", None]
@@ -49,13 +42,9 @@ WARDS = ["x", "y", "Ä", "", None]
 FIELDS = (USERS, VALUES, [*INSTANTS, None], LATITUDES, LONGITUDES, WARDS)
 records = st.lists(st.tuples(*map(st.sampled_from, FIELDS)), min_size=1, max_size=40)
 KINDS = {
-    "bus": pa.string(),
-    "the speed": pa.float64(),
-    "at": pa.timestamp("us", "UTC"),
-    "lat": pa.float64(),
-    "lon": pa.float64(),
-    'w"ard': pa.string(),
-}
+    "bus": pa.string(), "the speed": pa.float64(), "at": pa.timestamp("us", "UTC"),
+    "lat": pa.float64(), "lon": pa.float64(), 'w"ard': pa.string(),
+}  # fmt: skip
 COLUMNS = {"user": "bus", "value": "the speed", "time": "at", "lat": "lat", "lon": "lon"}
 selections = st.fixed_dictionaries(
     {

@@ -11,18 +11,8 @@ import pytest
 import hexveil as hv
 
 NEAR = [
-    "a",
-    "A",
-    "a ",
-    " a",
-    "a\n",
-    "a\u0301",
-    "\u00e1",
-    "a\x1f",
-    "a\x00",
-    "\U0001f68c",
-    "x" * 9999,
-]
+    "a", "A", "a ", " a", "a\n", "a\u0301", "\u00e1", "a\x1f", "a\x00", "\U0001f68c", "x" * 9999,
+]  # fmt: skip
 
 
 def records(n_rows=60):
@@ -92,14 +82,10 @@ def test_sums_made_by_the_query_are_of_the_same_units(unit):
 @pytest.mark.parametrize(
     "name",
     [
-        "bus 7",
-        "2026-11-20",
-        "bus2026-11-20",
-        "bus 2026-02-30",
-        "bus 20261120",
+        "bus 7", "2026-11-20", "bus2026-11-20", "bus 2026-02-30", "bus 20261120",
         "bus 2026-11-2\u0665",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("unit", ["user-day", "user-week"])
 def test_an_id_that_does_not_say_its_day_leaves_all_unknown(name, unit):
     """Where one id has no day, ids stay as they are and no day is known."""

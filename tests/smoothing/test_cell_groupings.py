@@ -38,15 +38,10 @@ def test_hexagons_in_slots():
     hexagon, slot = np.repeat(places, 4), np.tile(slots, places.size)
     found = by_name(group_hexagons(hexagon, slot))
     assert set(found) == {
-        "same hexagon",
-        "same hexagon at resolution 6",
-        "same hexagon at resolution 5",
-        "same slot",
-        "same hour of day",
-        "same hexagon at resolution 6, same slot",
-        "near in time",
+        "same hexagon", "same hexagon at resolution 6", "same hexagon at resolution 5", "same slot",
+        "same hour of day", "same hexagon at resolution 6, same slot", "near in time",
         "neighbouring hexagons",
-    }
+    }  # fmt: skip
     assert np.array_equal(found["same hour of day"].label, slot // HOUR % 24)
     parents = hexagons.parents(hexagon, 6)
     together = found["same hexagon at resolution 6"].label

@@ -51,8 +51,7 @@ def a_case(seed, kinds):
 
 
 @pytest.mark.parametrize(
-    "kinds",
-    [[], ["free"], ["smooth"], ["free", "free", "smooth"], ["smooth", "free", "smooth"]],
+    "kinds", [[], ["free"], ["smooth"], ["free", "free", "smooth"], ["smooth", "free", "smooth"]]
 )
 @examples(10)
 @given(st.integers(0, 1_000))
@@ -109,8 +108,7 @@ def test_far_cells_speak_softly(wild):
 
 
 @pytest.mark.parametrize(
-    ("parts", "law", "most"),
-    [(heavy_tailed, stats.t(4), 0.004), (laplace, stats.laplace(), 0.02)],
+    ("parts", "law", "most"), [(heavy_tailed, stats.t(4), 0.004), (laplace, stats.laplace(), 0.02)]
 )
 def test_mixtures_are_near_their_laws(parts, law, most):
     """A mixture of normals has its law's distribution function, nearly, and its variance."""

@@ -83,11 +83,7 @@ def allocation_of(occupancy, weight, noise, steps, *, lower=0.0, quantum=1.0, **
     } | changed
     pooled = plan["histogram_promise"].amount
     return CellRangeStages(
-        mean=mean,
-        lattice=lattice,
-        errors=no_errors,
-        booked=losses_of(mean, pooled),
-        **plan,
+        mean=mean, lattice=lattice, errors=no_errors, booked=losses_of(mean, pooled), **plan
     )
 
 

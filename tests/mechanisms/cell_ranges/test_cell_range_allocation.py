@@ -21,13 +21,7 @@ from hexveil.mechanisms.simulated_noise import SimulatedNoise
 from hexveil.mechanisms.stage_data import Outputs, PrivateSums
 from hexveil.smoothing.range_selection import SelectedRanges
 from hexveil.smoothing.user_mean_law import CellDesign
-from mechanisms.cell_ranges.cell_range_laws import (
-    AboveCentre,
-    All,
-    FirstRanges,
-    allocation_of,
-    tiny_map,
-)
+from mechanisms.cell_ranges import cell_range_laws
 from mechanisms.stage_laws import moves_of
 
 STEPS = 1000
@@ -46,7 +40,7 @@ def town(seed=1, users=120, cells=12, epsilon=4.0, **changed):
     weight = np.full(occupancy.n_pairs, WEIGHT)
     most = occupancy.cells_per_user.max()
     noise = most / (epsilon * occupancy.users_per_cell)
-    allocation = allocation_of(occupancy, weight, noise, STEPS, **changed)
+    allocation = cell_range_laws.allocation_of(occupancy, weight, noise, STEPS, **changed)
     design = CellDesign.of(allocation.mean.weight)
     select = PosteriorRangeSelection(design, noise, 0.3, (0.0, float(STEPS)))
     return replace(allocation, **{"select": select} | changed), sums
@@ -65,12 +59,12 @@ def outputs_of(allocation, sums, source=None, journal=None):
 
 def test_a_replay_follows_the_stored_decision():
     """Another choice of ranges would be made now: the stored one holds."""
-    allocation, sums = town(select=AboveCentre())
+    allocation, sums = town(select=cell_range_laws.AboveCentre())
     journal = MemoryJournal()
     outputs = outputs_of(allocation, sums, journal=journal)
     moved = allocation.released(outputs).moved
     assert 0 < moved.sum() < moved.size
-    for select in (All(moved=True), All(moved=False)):
+    for select in (cell_range_laws.All(moved=True), cell_range_laws.All(moved=False)):
         changed = replace(allocation, select=select)
         again = replay(changed, journal.rows)
         assert (changed.released(again).moved == moved).all()
@@ -93,7 +87,7 @@ class RecordingNoise(SimulatedNoise):
 
 def test_the_finer_number_of_a_cell_that_moves_is_not_stored():
     """Of the numbers drawn for cells that move none is in a row, but its sum with more noise."""
-    allocation, sums = town(select=AboveCentre())
+    allocation, sums = town(select=cell_range_laws.AboveCentre())
     source, journal = RecordingNoise(), MemoryJournal()
     outputs = outputs_of(allocation, sums, source, journal)
     final = np.split(source.drawn[1][0], 3)[0]
@@ -111,7 +105,7 @@ def test_the_finer_number_of_a_cell_that_moves_is_not_stored():
 
 def test_looks_are_those_of_the_release():
     """Kept cells have one look at all of their loss; others a first and a second one."""
-    allocation, sums = town(select=AboveCentre())
+    allocation, sums = town(select=cell_range_laws.AboveCentre())
     outputs = outputs_of(allocation, sums)
     released, (first, second) = allocation.released(outputs), allocation.looks(outputs)
     moved, noise = released.moved, allocation.mean.noise
@@ -133,7 +127,7 @@ def first_outputs(steps, lower, upper):
     return Outputs({HISTOGRAM: np.array([row])})
 
 
-class Quantised(FirstRanges):
+class Quantised(cell_range_laws.FirstRanges):
     """All cells move to these ends, in value units."""
 
     def __init__(self, lower, upper):
@@ -149,7 +143,7 @@ class Quantised(FirstRanges):
 @given(st.floats(), st.floats())
 def test_chosen_ranges_are_widened_to_whole_quanta(lower, upper):
     """Whatever is chosen, ranges are whole, within the bounds, and at least a quantum wide."""
-    _, allocation = tiny_map(span=9, select=Quantised(lower, upper))
+    _, allocation = cell_range_laws.tiny_map(span=9, select=Quantised(lower, upper))
     outputs = first_outputs(9, 2, 6)
     stage = allocation.next_stage(outputs)
     row = stage.row(np.arange(6)[None], outputs)
@@ -170,7 +164,9 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_reported(seed, low, width):
     occupancy = Occupancy.from_dense([[2, 1, 0], [1, 3, 1], [0, 2, 4]])
     weight = rng.integers(1, 50, occupancy.n_pairs)
     ends = float(low), float(low + width)
-    allocation = allocation_of(occupancy, weight, (1, 1, 1), 20, select=Quantised(*ends))
+    allocation = cell_range_laws.allocation_of(
+        occupancy, weight, (1, 1, 1), 20, select=Quantised(*ends)
+    )
     one = rng.integers(0, 20 * occupancy.n + 1)
     user = rng.integers(3)
     other = np.where(occupancy.user == user, rng.integers(0, 2) * 20 * occupancy.n, one)
@@ -194,22 +190,22 @@ def test_plans_without_a_proof_are_refused(first_share, histogram):
     """Shares for which the stated loss would not hold."""
     shares = map(Fraction, (histogram, first_share))
     with pytest.raises(InputError, match="shares of epsilon"):
-        PerCellRange(*shares, tiny_map()[1].mean.weight).check()
+        PerCellRange(*shares, cell_range_laws.tiny_map()[1].mean.weight).check()
 
 
 def test_sums_that_could_leave_64_bits_are_refused():
     """From public facts: weights too large for the bounds, or noise too large, or too small."""
-    _, allocation = tiny_map()
+    _, allocation = cell_range_laws.tiny_map()
     allocation.check_room(1.0)
-    _, heavy = tiny_map(weight=(2**60, 2**60, 2**60))
-    _, noisy = tiny_map(noise=(2.0**50, 1.0))
+    _, heavy = cell_range_laws.tiny_map(weight=(2**60, 2**60, 2**60))
+    _, noisy = cell_range_laws.tiny_map(noise=(2.0**50, 1.0))
     for large in (heavy, noisy):
         with pytest.raises(InputError, match="64 bits"):
             large.check_room(1.0)
-    _, second = tiny_map(noise=(2.0**48, 1.0), first_share=Fraction(999, 1000))
+    _, second = cell_range_laws.tiny_map(noise=(2.0**48, 1.0), first_share=Fraction(999, 1000))
     with pytest.raises(InputError, match="64 bits"):
         second.check_room(1.0)
     replace(second, first_share=Fraction(1, 2)).check_room(1.0)
-    _, fine = tiny_map(noise=(0.03, 1.0))
+    _, fine = cell_range_laws.tiny_map(noise=(0.03, 1.0))
     with pytest.raises(InputError, match="noise of a first look"):
         fine.check_room(1.0)

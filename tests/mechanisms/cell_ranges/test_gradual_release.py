@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from hexveil.base.errors import InputError
-from hexveil.mechanisms.looks.cell_looks import (
-    GradualLaplace,
-    indicator_scale,
-    zero_probability_bound,
-)
+from hexveil.mechanisms.looks import cell_looks
 
 WIDE = 400
 """Integers on either side of 0 that hold all but exp(-100) of each law below."""
@@ -71,7 +67,7 @@ def test_at_the_exact_probability_the_first_number_is_discrete_laplace(scale, fi
 @pytest.mark.parametrize(("scale", "first"), CASES)
 def test_the_first_number_costs_no_more_than_its_scale(scale, first, part):
     """Nor does it at any smaller probability, among them that of the noise source itself."""
-    noise = GradualLaplace(np.array([scale]), np.array([first]))
+    noise = cell_looks.GradualLaplace(np.array([scale]), np.array([first]))
     q = probability(noise) if part is None else part * exact_zero_probability(scale, first)
     loss = largest_loss(first_law(scale, first, q), (1, 2, 5))
     assert 0.9 / first <= loss <= (1.0 + 1e-6) / first
@@ -80,7 +76,7 @@ def test_the_first_number_costs_no_more_than_its_scale(scale, first, part):
 @pytest.mark.parametrize(("scale", "first"), CASES)
 def test_both_numbers_together_cost_no_more_than_the_finer_one(scale, first):
     """Of every pair of numbers the log-ratio is that of the finer one alone."""
-    noise = GradualLaplace(np.array([scale]), np.array([first]))
+    noise = cell_looks.GradualLaplace(np.array([scale]), np.array([first]))
     increment = increment_law(first, probability(noise))
     finer = laplace_law(scale)
     near = range(WIDE - 6, WIDE + 7)
@@ -113,19 +109,19 @@ def test_the_bound_is_below_the_exact_probability_and_close(scale, ratio):
         context.prec = 120
         half = 1 / (2 * to_decimal(Fraction(scale)))
         exact = (hyperbolic_sine(half * to_decimal(ratio)) / hyperbolic_sine(half)) ** 2
-        bound = zero_probability_bound(Fraction(scale), ratio)
+        bound = cell_looks.zero_probability_bound(Fraction(scale), ratio)
         assert to_decimal(bound) <= exact
         if scale > 10:
             assert to_decimal(bound) >= exact * Decimal("0.999")
         if bound:
-            doubled = (1 / to_decimal(Fraction(indicator_scale(bound)))).exp()
+            doubled = (1 / to_decimal(Fraction(cell_looks.indicator_scale(bound)))).exp()
             drawn = (doubled - 1) / (doubled + 1)
             assert to_decimal(bound) * Decimal("0.8") <= drawn <= to_decimal(bound)
 
 
 def test_cells_share_the_smallest_probability():
     """Of several pairs of scales the safe probability of all is taken."""
-    noise = GradualLaplace(np.array([50.0, 2.0, 9.0]), np.array([70.0, 4.0, 30.0]))
+    noise = cell_looks.GradualLaplace(np.array([50.0, 2.0, 9.0]), np.array([70.0, 4.0, 30.0]))
     exact = [exact_zero_probability(b, b1) for b, b1 in ((50, 70), (2, 4), (9, 30))]
     assert 0.9 * min(exact) <= probability(noise) <= min(exact)
 
@@ -136,4 +132,4 @@ def test_cells_share_the_smallest_probability():
 def test_scales_without_a_proof_are_refused(scale, first):
     """Too small a scale, a first one below the second, or none at all."""
     with pytest.raises(InputError, match="noise of a first look"):
-        GradualLaplace(np.array([3.0, scale]), np.array([3.0, first])).check()
+        cell_looks.GradualLaplace(np.array([3.0, scale]), np.array([3.0, first])).check()

@@ -53,8 +53,7 @@ def test_the_share_of_the_histogram_falls_with_votes(votes, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("kind", "statistics"),
-    [("per-cell", "mean"), ("private", "mean"), ("private", ("mean", "sd"))],
+    ("kind", "statistics"), [("per-cell", "mean"), ("private", "mean"), ("private", ("mean", "sd"))]
 )
 @examples(15)
 @given(occupancies(), st.sampled_from(["0.1", "1", "7"]))

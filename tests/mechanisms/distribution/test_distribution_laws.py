@@ -98,13 +98,9 @@ def binned(delta=PURE):
 
 
 PLANS = {
-    "wide": shape(),
-    "refined": shape("400"),
-    "bins": binned(),
-    "wide, delta": shape("0.5", DELTA),
-    "refined, delta": shape("2000", DELTA),
-    "bins, delta": binned(DELTA),
-}
+    "wide": shape(), "refined": shape("400"), "bins": binned(), "wide, delta": shape("0.5", DELTA),
+    "refined, delta": shape("2000", DELTA), "bins, delta": binned(DELTA),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -35,13 +35,9 @@ def test_the_prior_decides():
 NARROW = (-3, 5)
 CELL = study_cell([9, 5, 4, 4, 2, 1, 1, 1], NARROW)
 MECHANISMS = [
-    hv.mechanisms.Baseline(),
-    hv.mechanisms.OptimalClipping(),
-    hv.mechanisms.ArrayAveraging(),
-    hv.mechanisms.Levy(gamma=1),
-    hv.mechanisms.OptimizedQuantile(),
-    hv.mechanisms.AKMV(),
-]
+    hv.mechanisms.Baseline(), hv.mechanisms.OptimalClipping(), hv.mechanisms.ArrayAveraging(),
+    hv.mechanisms.Levy(gamma=1), hv.mechanisms.OptimizedQuantile(), hv.mechanisms.AKMV(),
+]  # fmt: skip
 
 
 def plans(mechanisms, cell=CELL, epsilon="0.5"):

@@ -31,14 +31,10 @@ MECHANISMS = [
 ]
 ALL = [*MECHANISMS, hv.mechanisms.Auto(trials=64)]
 CELLS = {
-    "one user": [7],
-    "one sample": [1],
-    "equal counts": [5] * 30,
-    "one huge user": [10**6] + [3] * 20,
-    "cap below the smallest": [40, 30, 20],
-    "two users": [2, 1],
-    "many": list(range(1, 80)),
-}
+    "one user": [7], "one sample": [1], "equal counts": [5] * 30,
+    "one huge user": [10**6] + [3] * 20, "cap below the smallest": [40, 30, 20],
+    "two users": [2, 1], "many": list(range(1, 80)),
+}  # fmt: skip
 EPSILONS = ["0.01", "0.5", 1, 100]
 
 

@@ -14,20 +14,7 @@ import hexveil as hv
 from hexveil import InputError
 from hexveil.cli import main
 from hexveil.learning.remembering import estimate_day, remember
-from publishing.memory.archives import (
-    DAYS,
-    FILE,
-    SERIES,
-    check_judged_in_series,
-    check_values_enter_by_releases_alone,
-    component,
-    contents,
-    earlier,
-    enter_copy,
-    folders,
-    forge,
-    raise_forecast,
-)
+from publishing.memory import archives
 
 RUN = f"""
 source = "cars.parquet"
@@ -49,7 +36,7 @@ timezone = "Asia/Kolkata"
 area = [74.75, 21.05, 75.05, 21.35]
 [plan]
 epsilon = 2
-{SERIES}
+{archives.SERIES}
 dataset = "cars"
 """
 
@@ -73,7 +60,7 @@ def city(tmp_path_factory):
 @pytest.fixture
 def published(city, tmp_path, monkeypatch):
     """Return a copy of the archive of three days, in a folder of its own."""
-    enter_copy(city, tmp_path, monkeypatch)
+    archives.enter_copy(city, tmp_path, monkeypatch)
     return Path("maps/cars")
 
 
@@ -88,16 +75,18 @@ def test_a_day_is_judged_by_what_its_averages_remember(city, tmp_path, monkeypat
     """A refusal from declarations names the day from which a series is usable."""
     monkeypatch.chdir(tmp_path)
     text = RUN.replace("cars.parquet", str(city / "cars.parquet"))
-    check_judged_in_series(text.replace("[plan]", "[plan]\nbaseline_error = 1.36"), usable=3)
+    archives.check_judged_in_series(
+        text.replace("[plan]", "[plan]\nbaseline_error = 1.36"), usable=3
+    )
 
 
 def test_folders_verify_and_are_all_that_averages_are_made_of(published):
     """A recipient computes forecasts and averages from the three folders alone, and agrees."""
-    places = folders(published)
+    places = archives.folders(published)
     for folder in places:
         hv.verify(folder)
-    first, _, stated = map(component, places)
-    releases = [earlier(folder) for folder in places]
+    first, _, stated = map(archives.component, places)
+    releases = [archives.earlier(folder) for folder in places]
     table, last = pq.read_table(places[-1] / "cells.parquet"), releases[-1]
     digests = [one.identity["sha256"] for one in releases[:-1]]
     assert stated["plan"]["form"] == "remembered"
@@ -122,29 +111,29 @@ def test_folders_verify_and_are_all_that_averages_are_made_of(published):
 
 def test_forged_averages_are_found(published):
     """A forecast, or an average, that does not follow from the others is named."""
-    folder = folders(published)[2]
-    forge(folder, raise_forecast)
+    folder = archives.folders(published)[2]
+    archives.forge(folder, archives.raise_forecast)
     with pytest.raises(InputError, match="mean is not that of the forecast"):
         hv.verify(folder)
 
 
 def test_a_restored_day_has_the_same_numbers(published):
     """A folder that is lost is made again, without a record, from what it rested on."""
-    places = folders(published)
-    whole = contents(places[-1])
+    places = archives.folders(published)
+    whole = archives.contents(places[-1])
     Path("cars.parquet").unlink()
     (places[-1] / "manifest.json").unlink()
-    assert hv.publish("run.toml", DAYS[-1])[0].state == "restored"
-    again = contents(places[-1])
+    assert hv.publish("run.toml", archives.DAYS[-1])[0].state == "restored"
+    again = archives.contents(places[-1])
     # Of the records no name of a file is known then, which the manifest states.
     assert {k for k in whole if again[k] != whole[k]} <= {"manifest.json", "receipt.json"}
     stated = json.loads(whole["manifest.json"])["components"][0]
-    assert component(places[-1])["memory"] == stated["memory"]
+    assert archives.component(places[-1])["memory"] == stated["memory"]
 
 
 def test_records_of_earlier_days_enter_through_their_releases_alone(published):
     """With other values on all days the last day's request and plan are the same."""
-    check_values_enter_by_releases_alone(published, source="cars.parquet")
+    archives.check_values_enter_by_releases_alone(published, source="cars.parquet")
 
 
 def test_without_history_each_day_stands_alone(published):
@@ -152,9 +141,9 @@ def test_without_history_each_day_stands_alone(published):
     Path("run.toml").write_text(
         RUN.replace('wait = "6h"', 'history = "none"').replace('"maps"', '"own"')
     )
-    assert hv.publish("run.toml", DAYS[1])[0].state == "published"
-    (folder,) = folders(Path("own/cars"))
-    assert not (folder / FILE).exists()
+    assert hv.publish("run.toml", archives.DAYS[1])[0].state == "published"
+    (folder,) = archives.folders(Path("own/cars"))
+    assert not (folder / archives.FILE).exists()
     assert hv.load(folder).manifest["components"][0]["plan"]["form"] == "three stages"
 
 

@@ -14,23 +14,7 @@ import hexveil as hv
 from hexveil import InputError
 from hexveil.cli import main
 from hexveil.learning.remembering import estimate_day, forecast_day, remember
-from publishing.memory.archives import (
-    DAYS,
-    FILE,
-    RUN,
-    SIMULATE,
-    check_judged_in_series,
-    check_values_enter_by_releases_alone,
-    component,
-    contents,
-    earlier,
-    enter_copy,
-    folders,
-    forge,
-    manifest_of,
-    raise_forecast,
-    rewrite,
-)
+from publishing.memory import archives
 
 pytestmark = pytest.mark.slow
 
@@ -40,32 +24,32 @@ def city(tmp_path_factory):
     """Return a folder with five days of an invented city, a run file, and three days published."""
     folder = tmp_path_factory.mktemp("city")
     out = str(folder / "city.parquet")
-    assert main([*SIMULATE, "--out", out]) == 0
-    (folder / "run.toml").write_text(RUN)
+    assert main([*archives.SIMULATE, "--out", out]) == 0
+    (folder / "run.toml").write_text(archives.RUN)
     return folder
 
 
 @pytest.fixture
 def published(city, tmp_path, monkeypatch):
     """Return a copy of the archive of three days, in a folder of its own."""
-    enter_copy(city, tmp_path, monkeypatch)
+    archives.enter_copy(city, tmp_path, monkeypatch)
     return Path("maps/buses")
 
 
 def test_a_day_is_judged_by_what_its_estimates_remember(city, tmp_path, monkeypatch):
     """A day that is too noisy names the day from which a series is usable; that one passes."""
     monkeypatch.chdir(tmp_path)
-    text = RUN.replace("city.parquet", str(city / "city.parquet"))
-    check_judged_in_series(text.replace("epsilon = 3", "epsilon = 2"), usable=2)
+    text = archives.RUN.replace("city.parquet", str(city / "city.parquet"))
+    archives.check_judged_in_series(text.replace("epsilon = 3", "epsilon = 2"), usable=2)
 
 
 def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
     """A recipient computes forecasts and estimates from the three folders alone, and agrees."""
-    places = folders(published)
+    places = archives.folders(published)
     for folder in places:
         hv.verify(folder)
-    releases = [earlier(folder) for folder in places]
-    memory = component(places[-1])["memory"]
+    releases = [archives.earlier(folder) for folder in places]
+    memory = archives.component(places[-1])["memory"]
     assert memory["releases"] == [one.identity for one in releases[:-1]]
     said = ["<b>Earlier maps</b>" in (place / "report.html").read_text() for place in places]
     assert said == [False, True, True]
@@ -86,7 +70,7 @@ def test_folders_verify_and_are_all_that_estimates_are_made_of(published):
 
 def test_ranges_follow_from_the_second_day_on(published):
     """The first day pays for a range; later ones take those of a forecast, and name its days."""
-    stated = [component(folder) for folder in folders(published)]
+    stated = [archives.component(folder) for folder in archives.folders(published)]
     plans = [one["plan"] for one in stated]
     steps = [[step["step"] for step in one["privacy_steps"]] for one in plans]
     assert steps[0] != ["cells"]
@@ -101,15 +85,15 @@ def test_ranges_follow_from_the_second_day_on(published):
 
 def test_a_recipient_computes_the_ranges_again(published):
     """Folders of earlier days and public facts give each range's forecast, and users' deviation."""
-    places = folders(published)
-    releases = [earlier(folder) for folder in places]
+    places = archives.folders(published)
+    releases = [archives.earlier(folder) for folder in places]
     last = releases[2].published
     flat = np.ones_like(last.density)
     edges = np.tile(np.linspace(0.0, 65.0, flat.shape[1] + 1), (len(flat), 1))
     users = np.exp(np.mean([np.log(one.published.user_deviation) for one in releases[:2]]))
     blank = replace(last, user_deviation=users, edges=edges, density=flat, lasting=0.0 * flat[:, 0])
     forecast = forecast_day([one.published for one in releases[:2]], blank, releases[1].deviations)
-    stated = component(places[2])
+    stated = archives.component(places[2])
     ranges = [cell["noised"][0]["clipping_range"] for cell in stated["cells"]]
     middles = np.array([(one["lower"] + one["upper"]) / 2 for one in ranges])
     inside = np.array([one["lower"] > 0 and one["upper"] < 65 for one in ranges])
@@ -125,36 +109,36 @@ def test_a_recipient_computes_the_ranges_again(published):
 
 def test_a_restored_day_has_the_same_bytes_whatever_came_later(published):
     """A folder that is lost is made again from the releases that it rested on."""
-    places = folders(published)
-    whole = contents(places[-1])
+    places = archives.folders(published)
+    whole = archives.contents(places[-1])
     (places[-1] / "manifest.json").unlink()
-    assert hv.publish("run.toml", DAYS[-1])[0].state == "restored"
-    assert contents(places[-1]) == whole
+    assert hv.publish("run.toml", archives.DAYS[-1])[0].state == "restored"
+    assert archives.contents(places[-1]) == whole
     # Another release of the first day is now its current one: the last day still has its own.
-    pointer = published / DAYS[0] / "latest.json"
+    pointer = published / archives.DAYS[0] / "latest.json"
     pointer.unlink()
     shutil.rmtree(places[-1])
-    assert hv.publish("run.toml", DAYS[-1])[0].state == "published"
-    assert contents(places[-1]) == whole
+    assert hv.publish("run.toml", archives.DAYS[-1])[0].state == "published"
+    assert archives.contents(places[-1]) == whole
 
 
 def test_a_restored_day_needs_what_it_rested_on(published):
     """Where an earlier folder was changed, the sentence names it, and nothing is published."""
-    places = folders(published)
-    np.save(places[0] / FILE, np.load(places[0] / FILE)[:2])
-    (outcome,) = hv.publish("run.toml", DAYS[2])
+    places = archives.folders(published)
+    np.save(places[0] / archives.FILE, np.load(places[0] / archives.FILE)[:2])
+    (outcome,) = hv.publish("run.toml", archives.DAYS[2])
     assert outcome.state == "failed"
-    assert f"{DAYS[0]}/" in outcome.message
-    assert f" is not as it was when {DAYS[2]}" in outcome.message
+    assert f"{archives.DAYS[0]}/" in outcome.message
+    assert f" is not as it was when {archives.DAYS[2]}" in outcome.message
 
 
 def test_a_late_day_remembers_earlier_days_alone(published):
     """A day that is published after later ones does not use them."""
-    places = folders(published)
-    shutil.rmtree(published / DAYS[1])
-    assert hv.publish("run.toml", DAYS[1])[0].state == "published"
-    releases = component(places[1])["memory"]["releases"]
-    assert [one["day"] for one in releases] == [DAYS[0]]
+    places = archives.folders(published)
+    shutil.rmtree(published / archives.DAYS[1])
+    assert hv.publish("run.toml", archives.DAYS[1])[0].state == "published"
+    releases = archives.component(places[1])["memory"]["releases"]
+    assert [one["day"] for one in releases] == [archives.DAYS[0]]
 
 
 def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch):
@@ -164,22 +148,22 @@ def test_a_forecast_that_cannot_be_computed_stops_no_day(published, monkeypatch)
         raise np.linalg.LinAlgError
 
     monkeypatch.setattr(np.linalg, "cholesky", fail)
-    shutil.rmtree(published / DAYS[2])
-    assert hv.publish("run.toml", DAYS[2])[0].state == "published"
-    folder = folders(published)[2]
+    shutil.rmtree(published / archives.DAYS[2])
+    assert hv.publish("run.toml", archives.DAYS[2])[0].state == "published"
+    folder = archives.folders(published)[2]
     hv.verify(folder)
-    assert "history" not in component(folder)["plan"]["request"]
+    assert "history" not in archives.component(folder)["plan"]["request"]
     assert "mean_today" not in hv.load(folder).columns
 
 
 def test_values_of_earlier_days_enter_through_their_releases_alone(published):
     """With other values on all days, the last day's request and plan are the same."""
-    check_values_enter_by_releases_alone(published)
+    archives.check_values_enter_by_releases_alone(published)
 
 
 def test_days_are_rolled_up(published, capsys):
     """The averages over days come from the folders, as a table, a folder and a command."""
-    places = folders(published)
+    places = archives.folders(published)
     days = hv.roll_up(places)
     assert len(days) > 0
     table = days.table.to_pydict()
@@ -197,7 +181,7 @@ def test_days_are_rolled_up(published, capsys):
     week = hv.roll_up([hv.load(one) for one in places], by="weekday")
     assert set(week.table["days"].to_pylist()) == {"Monday", "Tuesday", "Wednesday"}
     assert week.write("week").exists()
-    assert main(["roll-up", "maps", "--from", DAYS[0], "--to", DAYS[1]]) == 0
+    assert main(["roll-up", "maps", "--from", archives.DAYS[0], "--to", archives.DAYS[1]]) == 0
     assert "costs no privacy" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(InputError, match="2 to"):
         hv.roll_up(places[:1])
@@ -220,19 +204,23 @@ def spoil(rows):
     rows["edges"][0, 3] = np.nan
 
 
-@pytest.mark.parametrize("change", [raise_forecast, narrow_forecast, move_likelihood, spoil])
+@pytest.mark.parametrize(
+    "change", [archives.raise_forecast, narrow_forecast, move_likelihood, spoil]
+)
 def test_forged_memories_are_found(published, change):
     """Estimates that are not those of the folder's forecast and likelihoods are a problem."""
-    folder = folders(published)[2]
-    forge(folder, change)
-    with pytest.raises(InputError, match=rf"{FILE}|is not that of the forecast"):
+    folder = archives.folders(published)[2]
+    archives.forge(folder, change)
+    with pytest.raises(InputError, match=rf"{archives.FILE}|is not that of the forecast"):
         hv.verify(folder)
 
 
 def test_a_draft_that_states_no_room_of_intervals_had_another(published):
     """The manifest states the part of users' sampling that intervals have room for."""
-    manifest = manifest_of(folders(published)[2])
+    manifest = archives.manifest_of(archives.folders(published)[2])
     assert manifest["components"][0]["memory"].pop("own_share") == 0.7
-    rewrite(folders(published)[2] / "manifest.json", json.dumps(manifest).encode())
+    archives.rewrite(
+        archives.folders(published)[2] / "manifest.json", json.dumps(manifest).encode()
+    )
     with pytest.raises(InputError, match="mean_low is not that of the forecast"):
-        hv.verify(folders(published)[2])
+        hv.verify(archives.folders(published)[2])

@@ -27,16 +27,9 @@ def records(n=6000, seed=3):
 
 
 OPTIONS = {
-    "user": "car",
-    "value": "speed",
-    "bounds": (0, 100),
-    "quantum": "0.1",
-    "value_unit": "km/h",
-    "lat": "lat",
-    "lon": "lon",
-    "protect": "presence",
-    "cells": hv.Cells(6, None, area=BOX),
-}
+    "user": "car", "value": "speed", "bounds": (0, 100), "quantum": "0.1", "value_unit": "km/h",
+    "lat": "lat", "lon": "lon", "protect": "presence", "cells": hv.Cells(6, None, area=BOX),
+}  # fmt: skip
 
 
 def test_a_map_with_nothing_to_say_is_refused(tmp_path):

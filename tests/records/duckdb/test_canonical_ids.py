@@ -79,16 +79,12 @@ def test_an_id_has_one_text_whatever_its_type(kind):
 @pytest.mark.parametrize(
     "ids",
     [
-        pa.array([7.0, 7.5]),
-        pa.array([7.0, float("inf")]),
-        pa.array([7.0, -float("inf")]),
-        pa.array([7.0, SAFE]),
-        pa.array([7.0, -1e300]),
-        pa.array([7.0, 2.0**24], pa.float32()),
+        pa.array([7.0, 7.5]), pa.array([7.0, float("inf")]), pa.array([7.0, -float("inf")]),
+        pa.array([7.0, SAFE]), pa.array([7.0, -1e300]), pa.array([7.0, 2.0**24], pa.float32()),
         pa.array([7.0, 5e-324]),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_float_that_names_no_vehicle_is_refused(ids):
     """Not whole, infinite, or so large that neighbours share it: refused, the id not shown."""
     with pytest.raises(InputError, match=r"user: the column 'bus' .*\(records: 1\)") as caught:

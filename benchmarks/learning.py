@@ -28,9 +28,11 @@ days were in the series of every eighth day before). Flights of August are not c
 Numbers of units under private presence: tuning cars of seed 11, judging, once, 73 and 79, 16 days.
 
 Shares under private presence, and shapes as narrow as cells differ: tuning cars of seed 11, flights
-of January to June and cities of the seeds 5, 7 and 11; judging, once, cars of the seeds 97 and 101,
-16 days, flights from 15 September (no quantile or share of theirs was looked at before), and cities
-of the seeds 97 and 101.
+of January to June and cities of the seeds 5, 7 and 11; judging, once, flights from 15 September (no
+quantile or share of theirs was looked at before) and cities of the seeds 97 and 101. Cars of the
+seeds 97 and 101 and these flights showed intervals of shares to be a little too narrow, which were
+then widened on the tuning sets and judged, once, on cars of the seeds 103 and 107, 16 days, and on
+flights from 1 November.
 
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half

@@ -65,9 +65,9 @@ from hexveil.smoothing.user_mean_law import (
 ESTIMATED = ("mean", "mean_low", "mean_high")
 SELDOM = 0.2
 """Part of the earlier days on which a cell is open at most, where nobody is expected."""
-ALIKE, SURE = 0.25, (0.05, 0.95)
+ALIKE, SURE, SHARE_DRIFT = 0.25, (0.05, 0.95), 2.0
 """Usual part of the variance of an indicator by which units differ, and not records of one; ends of
-the share in all cells for it."""
+the share in all cells for it; factor of what weights of units are off by, where shares are."""
 UNKNOWN = 1.5
 """Deviation of the forecast of a cell that was never open, in those of the others' forecasts."""
 
@@ -233,6 +233,7 @@ def _summarize(
     others = (request.cells_of_unit - 1) * relative**law.power
     units = sure * (1.0 + others) ** (1.0 / law.power)
     drift = GAUSSIAN_DRIFT if isinstance(law, Gaussian) else DRIFT
+    drift *= SHARE_DRIFT if request.terms else 1.0
     design = CellDesign(
         units.astype(np.int64), 1.0 / units, 1.0 / units, WEIGHTING**2 / sure,
         np.full(sure.size, drift / WEIGHT_DRIFT),

@@ -42,7 +42,8 @@ def clean(text: str) -> str:
     >>> clean("two\nlines")
     'two lines'
     """
-    return "".join(map(_visible, " ".join(text.split())))
+    line = " ".join(text.split())
+    return line if line.isprintable() else "".join(map(_visible, line))
 
 
 def clean_texts(value: Any) -> Any:  # noqa: ANN401  JSON of any kind

@@ -176,6 +176,7 @@ KINDS: dict[str, ComponentKind] = {
 """By the kind of a part, and of a component."""
 
 
+@cache
 def manifest_schema() -> Json:
     """Return the JSON Schema of a manifest, for components of every kind that is registered."""
     rules = copy.deepcopy(_file())

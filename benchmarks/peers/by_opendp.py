@@ -51,11 +51,8 @@ def lengths(work: common.Work, cells: int, rows: int) -> Any:  # noqa: ANN401  t
         privacy_loss=dp.loss_of(epsilon=common.EPSILON),
         margins=[
             dp.polars.Margin(
-                by=["cell"],
-                invariant="lengths",
-                max_length=len(work.value),
-                max_groups=work.cells,
-            ),
+                by=["cell"], invariant="lengths", max_length=len(work.value), max_groups=work.cells
+            )
         ],
     )
     return context.query(epsilon=common.EPSILON).group_by("cell")

@@ -43,10 +43,7 @@ import works  # noqa: E402  beside this file
 from hexveil.accounting.promise import PARTS  # noqa: E402  as numpy
 from hexveil.mechanisms.contract import MemoryJournal, execute  # noqa: E402  as numpy
 from hexveil.mechanisms.presence import PresenceSums  # noqa: E402  as numpy
-from hexveil.mechanisms.presence.presence_allocation import (  # noqa: E402  as numpy
-    MapForm,
-    PresenceAllocation,
-)
+from hexveil.mechanisms.presence.presence_allocation import MapForm, PresenceAllocation  # noqa: E402  as numpy
 from hexveil.mechanisms.sensitivity_report import Meter  # noqa: E402  as numpy
 from hexveil.mechanisms.simulated_noise import SimulatedNoise  # noqa: E402  as numpy
 from hexveil.model.private_pairs import PrivatePairs  # noqa: E402  as numpy

@@ -81,10 +81,7 @@ WORDS = tomllib.loads((files(__package__) / "questions.toml").read_text(encoding
 
 
 def _question(
-    key: Key,
-    proposal: Callable[[Run], str | None],
-    check: Callable[[str], object],
-    **facts: object,
+    key: Key, proposal: Callable[[Run], str | None], check: Callable[[str], object], **facts: object
 ) -> Question:
     words = WORDS[".".join(key)]
     text, reason = (words[name].format(**facts) for name in ("text", "reason"))
@@ -94,9 +91,7 @@ def _question(
 DECLARATIONS = (
     # Degrees alone: the name of a file would be read, wherever it is.
     _question(
-        ("cells", "area"),
-        lambda _: None,
-        lambda answer: _refuse_no_degrees(answer.split(",")),
+        ("cells", "area"), lambda _: None, lambda answer: _refuse_no_degrees(answer.split(","))
     ),
     _question(("privacy", "fleet"), lambda _: None, lambda answer: _refuse_below(answer, 2)),
     _question(("select", "dates"), lambda _: None, lambda answer: _check_days(answer.split(","))),

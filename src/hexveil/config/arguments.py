@@ -214,9 +214,7 @@ def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
     fields, declared = run.plan.explicit_fields(), run.privacy.explicit_fields()
     fields |= {"delta": declared["delta"]} if "delta" in declared else {}
     if "fleet" in declared:
-        from hexveil.planning.presence.presence_request import (  # noqa: PLC0415  where declared
-            FleetDeclaration,
-        )
+        from hexveil.planning.presence.presence_request import FleetDeclaration  # noqa: PLC0415  where declared
 
         sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
         fleets = declared["fleet"]

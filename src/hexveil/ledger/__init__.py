@@ -14,6 +14,5 @@ __all__ = ["Booking", "Key", "Ledger", "Losses", "Spend", "hash_losses"]
 
 # Losses are described without a database; loading its library takes a moment.
 __getattr__ = load_on_use(
-    __name__,
-    {"Booking": "bookings", "Ledger": "ledger", "Spend": "accounts"},
+    __name__, {"Booking": "bookings", "Ledger": "ledger", "Spend": "accounts"}
 )

@@ -204,10 +204,6 @@ _BY_RANGE = {
     "per-cell": allocate_cell_ranges,
     "remembered": allocate_remembered,
 }
-_METHODS = {
-    "per-cell": _per_cell,
-    "equal-split": _equal_split,
-    "clip-user": _clip_user,
-}
+_METHODS = {"per-cell": _per_cell, "equal-split": _equal_split, "clip-user": _clip_user}
 METHODS = ("joint", *_METHODS)
 """How cells are planned together, by the name a caller writes."""

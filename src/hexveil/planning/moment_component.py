@@ -34,11 +34,7 @@ from hexveil.model.occupancy import Occupancy
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import PlanAllocation, PlanningProblem, allocation_of, restored
 from hexveil.planning.component import MomentFigures
-from hexveil.planning.feasibility.utility_test import (
-    StatisticError,
-    UtilityAssessment,
-    refusal_of,
-)
+from hexveil.planning.feasibility.utility_test import StatisticError, UtilityAssessment, refusal_of
 from hexveil.planning.optimizers.mean_error_bound import compute_mean_error_bound
 from hexveil.planning.request import Request
 

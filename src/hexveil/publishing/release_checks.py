@@ -26,10 +26,7 @@ SMOOTHED = "smoothed"
 
 
 def check_arguments(
-    dataset: AnyDataset,
-    plan: Plan,
-    ledger: Ledger | None,
-    estimates: tuple[str, ...] | str,
+    dataset: AnyDataset, plan: Plan, ledger: Ledger | None, estimates: tuple[str, ...] | str
 ) -> Ledger:
     """Return the ledger of a release that can be made from these arguments.
 

@@ -92,10 +92,7 @@ def project_totals(
 
 
 def project_squares(
-    sums: NDArray[np.float64],
-    n: NDArray[np.int64],
-    total: NDArray[np.int64],
-    scale: ValueLattice,
+    sums: NDArray[np.float64], n: NDArray[np.int64], total: NDArray[np.int64], scale: ValueLattice
 ) -> NDArray[np.int64]:
     """Return the feasible sum of squares nearest to each given one, on the lattice.
 

@@ -153,10 +153,7 @@ def render_derived(
         {"guarantee": {"privacy_unit": "", "promise": ""}, "plan": {}, **statement}
     )
     view = replace(
-        view,
-        title=texts["heading"],
-        shown=statement["statistic"],
-        name=texts["releases"],
+        view, title=texts["heading"], shown=statement["statistic"], name=texts["releases"]
     )
     shown = DerivedColumn(
         table, statement, (view,), None, has_all=True, rows=np.arange(table.num_rows)

@@ -5,9 +5,4 @@ from __future__ import annotations
 from hexveil_research.papers import comp, iot, rw, wc
 from hexveil_research.papers.study import Study
 
-STUDIES: tuple[Study, ...] = (
-    *iot.STUDIES,
-    *rw.STUDIES,
-    *comp.STUDIES,
-    *wc.STUDIES,
-)
+STUDIES: tuple[Study, ...] = (*iot.STUDIES, *rw.STUDIES, *comp.STUDIES, *wc.STUDIES)

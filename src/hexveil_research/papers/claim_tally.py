@@ -93,12 +93,7 @@ def statements(claims: Sequence[Claim]) -> tuple[Statement, ...]:
     )
 
 
-def _statement(
-    paper: str,
-    says: str,
-    its_kind: Kind,
-    alike: Sequence[Claim],
-) -> Statement:
+def _statement(paper: str, says: str, its_kind: Kind, alike: Sequence[Claim]) -> Statement:
     places = dict.fromkeys(
         claim.place if claim.paper == paper else f"{claim.paper} {claim.place}" for claim in alike
     )

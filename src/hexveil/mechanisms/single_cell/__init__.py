@@ -374,9 +374,7 @@ class CellPlan:
         -------
         ndarray of float, shape (trials,)
         """
-        from hexveil.mechanisms.simulated_noise import (  # noqa: PLC0415  a release never loads it
-            SimulatedNoise,
-        )
+        from hexveil.mechanisms.simulated_noise import SimulatedNoise  # noqa: PLC0415  a release never loads it
 
         sums = self.cell.sums(user_means)
         if len(sums.total) not in {1, trials}:

@@ -262,9 +262,7 @@ def _errors(
 ) -> Floats:
     """Return |estimate - truth| of each trial, over the noise where its mean is known."""
     if plan.worst_case_bias is None:
-        from hexveil.mechanisms.simulated_noise import (  # noqa: PLC0415  a release never loads it
-            SimulatedNoise,
-        )
+        from hexveil.mechanisms.simulated_noise import SimulatedNoise  # noqa: PLC0415  a release never loads it
 
         return np.abs(plan.estimates(sums, SimulatedNoise(generator, truth.size)) - truth)
     # The mean over the noise is known: E|d + Laplace(b)| = |d| + b exp(-|d|/b).

@@ -11,16 +11,8 @@ from hexveil.base.errors import InputError
 from hexveil.base.optional_packages import require_package
 from hexveil.model.cells import Cells
 from hexveil.model.public_metadata import PublicMetadata, Unit
-from hexveil.planning.feasibility.grid_assessment import (
-    GridAssessment,
-    facts_of,
-    survey,
-)
-from hexveil.planning.feasibility.recommendation import (
-    Choice,
-    choose,
-    recommendation_text,
-)
+from hexveil.planning.feasibility.grid_assessment import GridAssessment, facts_of, survey
+from hexveil.planning.feasibility.recommendation import Choice, choose, recommendation_text
 from hexveil.planning.methods import plan_moments
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.plan_arguments import PlanArguments

@@ -26,11 +26,7 @@ from hexveil.planning.feasibility.grids import (
     most_cells_of,
     with_min_users,
 )
-from hexveil.planning.feasibility.prediction import (
-    ErrorPredictor,
-    epsilon_needed,
-    prediction_of,
-)
+from hexveil.planning.feasibility.prediction import ErrorPredictor, epsilon_needed, prediction_of
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.theory import noise_floor
@@ -172,10 +168,7 @@ def facts_of(plan: MomentComponent) -> PublicMetadata:
 
 
 def survey(
-    plan: MomentComponent,
-    *,
-    min_users: Sequence[int] = (1,),
-    search: bool = False,
+    plan: MomentComponent, *, min_users: Sequence[int] = (1,), search: bool = False
 ) -> list[GridAssessment]:
     """Return the assessments of grids that fit the records and the fleet: the one loop over grids.
 
@@ -257,11 +250,7 @@ def assess(predictor: ErrorPredictor) -> GridAssessment:
         return offer
     else:
         prediction = predictor.predict(requested)
-    return replace(
-        offer,
-        predicted_error=prediction.mean_error,
-        planned=True,
-    )
+    return replace(offer, predicted_error=prediction.mean_error, planned=True)
 
 
 def _epsilon_needed(predictor: ErrorPredictor, offer: GridAssessment) -> float | None:

@@ -18,12 +18,7 @@ from hexveil.base.work_share import COUNTING, SEARCH, share_of_work
 from hexveil.model.cells import Cells
 from hexveil.model.declared_grid import ColumnFacts
 from hexveil.model.public_metadata import PublicMetadata, Unit, many_repeats
-from hexveil.planning.feasibility.grid_assessment import (
-    GridAssessment,
-    fineness,
-    printed,
-    survey,
-)
+from hexveil.planning.feasibility.grid_assessment import GridAssessment, fineness, printed, survey
 from hexveil.planning.feasibility.grids import OTHER_GRIDS
 from hexveil.planning.feasibility.prediction import epsilon_needed
 from hexveil.planning.moment_component import MomentComponent
@@ -73,9 +68,7 @@ def choose(runs: Iterable[GridAssessment]) -> dict[Choice, GridAssessment]:
     return {"finest": finest, "balanced": balanced, "accurate": accurate}
 
 
-def distinct(
-    proposals: Mapping[Choice, GridAssessment],
-) -> Iterator[tuple[str, GridAssessment]]:
+def distinct(proposals: Mapping[Choice, GridAssessment]) -> Iterator[tuple[str, GridAssessment]]:
     """Yield each proposed run once, with the choices that it is."""
     for run in dict.fromkeys(proposals.values()):
         yield ", ".join(choice for choice, one in proposals.items() if one == run), run

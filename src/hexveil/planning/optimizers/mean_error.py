@@ -150,11 +150,7 @@ def _starts(exposure: ClippingProblem, weights: Floats, loss: float) -> Iterator
 
 
 def _descents(
-    exposure: ClippingProblem,
-    weights: Floats,
-    loss: float,
-    start: Rates,
-    effort: Mapping[str, int],
+    exposure: ClippingProblem, weights: Floats, loss: float, start: Rates, effort: Mapping[str, int]
 ) -> tuple[float, Rates]:
     """Return the least error found, making cells constants that would do better so."""
     best: tuple[float, Rates] | None = None

@@ -62,11 +62,7 @@ def compute_mean_error_bound(
 
 
 def mean_error_lower_bound(
-    exposure: ClippingProblem,
-    weights: Floats,
-    loss: float,
-    rates: Rates,
-    factor: Floats,
+    exposure: ClippingProblem, weights: Floats, loss: float, rates: Rates, factor: Floats
 ) -> float:
     """Return a lower bound on the error of every plan within the loss, from a good plan's rates.
 

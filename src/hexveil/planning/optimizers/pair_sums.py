@@ -158,11 +158,7 @@ def _look_at_cells(pairs: Pairs, *, look: Callable[[Pairs], Any]) -> tuple[Float
 
 
 def _look_at_users(
-    pairs: Pairs,
-    *,
-    look: Callable[[Pairs], Any],
-    times: Floats,
-    figures: tuple[Floats, ...],
+    pairs: Pairs, *, look: Callable[[Pairs], Any], times: Floats, figures: tuple[Floats, ...]
 ) -> Floats:
     of_cells = (figure[pairs.cell] for figure in figures)
     terms = look(pairs).of_pairs(*of_cells) * times[pairs.cell]

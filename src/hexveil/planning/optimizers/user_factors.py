@@ -245,10 +245,7 @@ def minimize_loss(exposure: ClippingProblem, targets: RatesAt, asked: RatesAt) -
 
 
 def minimize_max_error(
-    exposure: ClippingProblem,
-    targets_at: Callable[[float], RatesAt],
-    loss: float,
-    largest: float,
+    exposure: ClippingProblem, targets_at: Callable[[float], RatesAt], loss: float, largest: float
 ) -> SearchResult:
     """Minimize a single number that determines all errors, within a loss.
 

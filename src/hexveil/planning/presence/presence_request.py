@@ -30,10 +30,7 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     indicator,
 )
 from hexveil.mechanisms.forecast_widths import choose_half_widths
-from hexveil.mechanisms.presence.contribution import (
-    CellWindow,
-    prices_of_weights,
-)
+from hexveil.mechanisms.presence.contribution import CellWindow, prices_of_weights
 from hexveil.mechanisms.presence.count_map import CountAllocation, CountedAllocation
 from hexveil.mechanisms.presence.presence_allocation import (
     ONE_SHOT,

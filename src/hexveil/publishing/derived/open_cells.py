@@ -150,9 +150,7 @@ def numbers_to_average(source: ReleaseSource, column: str) -> CellNumbers:
 
 
 def split_errors(
-    numbers: CellNumbers,
-    shared: tuple[Floats | float, Floats | float],
-    limits: tuple[float, float],
+    numbers: CellNumbers, shared: tuple[Floats | float, Floats | float], limits: tuple[float, float]
 ) -> CellNumbers:
     """Return numbers with the parts of their error that cells share as bias, at a limit all."""
     slack, low, high = _SLACK * (limits[1] - limits[0]), numbers.noise_low, numbers.noise_high

@@ -46,12 +46,7 @@ from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
 from hexveil.planning.allocation import PublishedShape, with_outputs
 from hexveil.planning.distribution_component import DistributionComponent
-from hexveil.planning.distribution_measures import (
-    MOMENTS,
-    SCORES,
-    SHAPE,
-    weight_variance,
-)
+from hexveil.planning.distribution_measures import MOMENTS, SCORES, SHAPE, weight_variance
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.publishing.estimates.accuracy import accuracy_entry, grade_intervals
 from hexveil.publishing.estimates.decoded_moments import (

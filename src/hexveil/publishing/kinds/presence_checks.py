@@ -196,10 +196,7 @@ def _law_of_counts(plan: Json) -> NoiseLaw:
 
 
 def _decode_means(
-    numbers: dict[str, Floats],
-    noisy: dict[str, NDArray[np.int64]],
-    is_open: Bools,
-    manifest: Json,
+    numbers: dict[str, Floats], noisy: dict[str, NDArray[np.int64]], is_open: Bools, manifest: Json
 ) -> ReleasedMap:
     """Return the averages of the noisy numbers."""
     plan, lattice = manifest["plan"], lattice_of(manifest)

@@ -187,9 +187,7 @@ def stage_losses(kind: str, by: float, scale: float, delta: Fraction) -> dict[st
 
 
 def identify(
-    request: PresenceRequest,
-    source: str,
-    declared: Mapping[str, str] | None = None,
+    request: PresenceRequest, source: str, declared: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the declared facts that make a request, in a fixed order.
 

@@ -29,12 +29,7 @@ from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import PublicMetadata
 from hexveil.planning.allocation import allocation_of
 from hexveil.planning.distribution_component import DistributionComponent
-from hexveil.planning.distribution_measures import (
-    MOMENTS,
-    SCORES,
-    SHAPE,
-    score_metadata,
-)
+from hexveil.planning.distribution_measures import MOMENTS, SCORES, SHAPE, score_metadata
 from hexveil.planning.moment_component import MomentComponent
 from hexveil.planning.request import Request
 from hexveil.publishing.components import EPSILONS

@@ -105,10 +105,7 @@ def check_offsets(session: Session, records: ValidatedRecords, request: ReadRequ
 
 
 def count_records(
-    session: Session,
-    records: ValidatedRecords,
-    keys: aggregation.GroupKeys,
-    request: ReadRequest,
+    session: Session, records: ValidatedRecords, keys: aggregation.GroupKeys, request: ReadRequest
 ) -> PairCounts:
     """Count validated records per cell and unit; malformed lines are no records."""
     query, repeats = records.query, 0

@@ -49,8 +49,7 @@ _MEMORY = "1GB"
 
 
 def read_datasets(
-    source: Files | MemoryTable,
-    readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]],
+    source: Files | MemoryTable, readings: Sequence[tuple[ReadRequest, DeclaredFacts | None]]
 ) -> list[Dataset | PrivateDataset]:
     """Read a source into counts, sums and, unless they could overflow, sums of squares.
 
@@ -65,10 +64,7 @@ def read_datasets(
         If the source, a column or the selection leaves nothing that can be used.
     """
     leading, requests = readings[0][0], [request for request, _ in readings]
-    with (
-        show_progress(READING),
-        Session(leading.memory, scratch=leading.scratch) as session,
-    ):
+    with show_progress(READING), Session(leading.memory, scratch=leading.scratch) as session:
         names = frozenset().union(*(request.column_names for request in requests))
         relation = open_source(session, source, names, leading.format)
         if len(requests) > 1 and leading.cache is None:

@@ -136,10 +136,7 @@ def _facts_of_group(
 
 
 def _facts_on(
-    session: Session,
-    request: ReadRequest,
-    own: PublicMetadata,
-    grid: Cells | Labels,
+    session: Session, request: ReadRequest, own: PublicMetadata, grid: Cells | Labels
 ) -> PublicMetadata | None:
     """Return the metadata on a grid, added up from the fine counts; None without a cell."""
     if isinstance(grid, Cells):

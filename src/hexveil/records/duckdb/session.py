@@ -58,10 +58,7 @@ class Session(ExitStack[None]):
     """
 
     def __init__(
-        self,
-        memory: str,
-        threads: int | None = None,
-        scratch: str | os.PathLike[str] | None = None,
+        self, memory: str, threads: int | None = None, scratch: str | os.PathLike[str] | None = None
     ) -> None:
         super().__init__()
         self.memory = memory_size(memory)

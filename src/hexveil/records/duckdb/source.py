@@ -79,10 +79,7 @@ def open_source(
 
 
 def _open_csv(
-    session: Session,
-    source: Files,
-    configured: Collection[str],
-    record_format: RecordFormat | None,
+    session: Session, source: Files, configured: Collection[str], record_format: RecordFormat | None
 ) -> Relation:
     declared = record_format or PLAIN
     headers = {p: first_line(p, source.paths, declared) for p in dict.fromkeys(source.paths)}
@@ -110,10 +107,7 @@ def _open_csv(
 
 
 def _open_json(
-    session: Session,
-    source: Files,
-    configured: Collection[str],
-    record_format: RecordFormat | None,
+    session: Session, source: Files, configured: Collection[str], record_format: RecordFormat | None
 ) -> Relation:
     # A collection of GeoJSON has its records under one name.
     collections = all(is_collection(path) for path in source.paths)

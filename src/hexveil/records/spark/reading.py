@@ -306,10 +306,7 @@ class TaskRecords:
 
 
 def _open_records(
-    spark: SparkSession,
-    session: Session,
-    source: Files | Frame | Remote,
-    request: ReadRequest,
+    spark: SparkSession, session: Session, source: Files | Frame | Remote, request: ReadRequest
 ) -> TaskRecords:
     """Return the records of a source; `session` then has an empty table of their columns.
 

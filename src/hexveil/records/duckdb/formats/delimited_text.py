@@ -226,15 +226,8 @@ class _BlockParser:
         used = [names[place] for place in self._places.values()]
         table = csv.read_csv(
             pa.BufferReader(text),
-            csv.ReadOptions(
-                column_names=names,
-                use_threads=False,
-                block_size=_PARSED_AT_ONCE,
-            ),
-            csv.ParseOptions(
-                delimiter=header.mark,
-                quote_char='"' if b'"' in text else False,
-            ),
+            csv.ReadOptions(column_names=names, use_threads=False, block_size=_PARSED_AT_ONCE),
+            csv.ParseOptions(delimiter=header.mark, quote_char='"' if b'"' in text else False),
             csv.ConvertOptions(
                 check_utf8=not text.isascii(),
                 column_types=dict.fromkeys(used, kind),

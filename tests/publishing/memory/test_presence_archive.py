@@ -67,7 +67,7 @@ def published(city, tmp_path, monkeypatch):
 @pytest.fixture
 def of_share(city, tmp_path, monkeypatch):
     """Return the same of a share."""
-    enter_copy(city, tmp_path, monkeypatch, "share.toml", "share")
+    archives.enter_copy(city, tmp_path, monkeypatch, "share.toml", "share")
     return Path("share/cars")
 
 
@@ -149,13 +149,13 @@ def test_without_history_each_day_stands_alone(published):
 
 def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share):
     """Later days pay for one map; the share is what forecast and likelihood give, and verifies."""
-    places = folders(of_share)
+    places = archives.folders(of_share)
     for folder in places:
         hv.verify(folder)
-    first, _, stated = map(component, places)
+    first, _, stated = map(archives.component, places)
     assert [one["plan"]["form"] for one in (first, stated)] == ["shapes", "remembered"]
     assert [one["stage"] for one in stated["plan"]["stages"]] == ["fine map"]
-    releases = [earlier(folder) for folder in places]
+    releases = [archives.earlier(folder) for folder in places]
     digests = [one.identity["sha256"] for one in releases[:-1]]
     assert stated["plan"]["history"] == digests
     given = remember([one.published for one in releases], releases[1].deviations)
@@ -165,7 +165,7 @@ def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share):
     for end, numbers in {"": "estimate", "_low": "low", "_high": "high"}.items():
         expected = getattr(estimates, numbers)
         assert opened[f"share_below_40{end}"].to_numpy() == pytest.approx(expected, abs=1e-6)
-    check_values_enter_by_releases_alone(of_share, "share.toml", "cars.parquet")
-    forge(places[2], raise_forecast)
+    archives.check_values_enter_by_releases_alone(of_share, "share.toml", "cars.parquet")
+    archives.forge(places[2], archives.raise_forecast)
     with pytest.raises(InputError, match=r"share_below_40 is not that of memory\.npy"):
         hv.verify(places[2])

@@ -305,9 +305,7 @@ def solve_tilts(shares: Floats, scores: Floats, mean: Floats, second: float = 0.
     return np.asarray((low + high) / 2.0)
 
 
-def narrow_tilt(
-    shares: Floats, scores: Floats, means: tuple[Floats, Floats], weight: Floats
-) -> float:
+def narrow_tilt(shares: Floats, scores: Floats, mean: Floats, weight: Floats) -> float:
     """Return the tilt of the second term by which cells are as narrow as they differ.
 
     By the law of total variance scores vary within cells by what is left of their variance under
@@ -316,15 +314,12 @@ def narrow_tilt(
     Parameters
     ----------
     shares, scores : ndarray of float, shape (n_fine_bins,)
-    means : pair of ndarray of float, shape (n_cells,)
-        Mean scores, and their standard deviations: what is not known of a cell is between cells.
-    weight : ndarray of float, shape (n_cells,)
-        How much cells count.
+    mean, weight : ndarray of float, shape (n_cells,)
+        Estimates, which differ less than the mean scores themselves; how much cells count.
     """
-    mean, deviation = means
-    differs = (mean - np.average(mean, weights=weight)) ** 2 + deviation**2
+    between = np.average((mean - np.average(mean, weights=weight)) ** 2, weights=weight)
     total = float(shares @ scores**2 - (shares @ scores) ** 2)
-    within = max(total - np.average(differs, weights=weight), LEAST_WITHIN * total)
+    within = max(total - between, LEAST_WITHIN * total)
     low, high, terms = -MAX_TILT, 0.0, legendre_terms(shares, 2)
     for _ in range(NARROWINGS):
         middle = (low + high) / 2.0

@@ -27,7 +27,6 @@ from hexveil.base.arrays import Floats
 from hexveil.base.rational import decimal_text
 from hexveil.learning.remembering import DayEstimates
 from hexveil.mechanisms.distribution.shape_statistics import (
-    MEAN_ABS_NORMAL,
     AskedPoints,
     CellEstimates,
     ShapeStatistics,
@@ -315,9 +314,8 @@ def _narrowing(plan: DistributionComponent, outputs: Outputs, scores: CellEstima
         return 0.0  # by raw numbers cells differ as noise does
     shares = _shape(plan, outputs)[0].shares
     ranks = AskedPoints.of(plan.terms, lattice, bins.edges).ranks(shares)
-    deviation = scores.error / MEAN_ABS_NORMAL
     records = plan.occupancy.records_per_cell.astype(np.float64)
-    return narrow_tilt(shares, ranks, (scores.estimate, deviation), records)
+    return narrow_tilt(shares, ranks, scores.estimate, records)
 
 
 def _rank_tilts(shares: Floats, ranks: Floats, mean: CellEstimates, narrowing: float) -> TiltFit:

@@ -128,6 +128,12 @@ def describe_memory() -> str:
     return render_sentence(_TEMPLATE, "memory")
 
 
+def describe_earlier_maps(manifest: Mapping[str, Any]) -> str:
+    """Describe the same of the numbers of a release; empty where they use no earlier one."""
+    remembers = bool(manifest.get("memory", {}).get("releases"))
+    return render_sentence(_TEMPLATE, "earlier_maps") if remembers else ""
+
+
 def describe_accuracy(manifest: Mapping[str, Any]) -> list[str]:
     """Return the accuracy of each statistic, in sentences; bins of a histogram are too many.
 

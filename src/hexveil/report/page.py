@@ -297,6 +297,7 @@ def _template_values(
         "qualities": _qualities(page_columns, grades),
         "losses": manifest.get("losses") or {},
         "repeats": describe_repeats(view.manifest),
+        "memory": accuracy_text.describe_earlier_maps(leading.manifest),
     }
 
 
@@ -317,7 +318,6 @@ def _moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
     plan, steps, accuracy = view.manifest["plan"], view.steps, view.accuracy
     squares = view.statistic != "mean"
     bounds, between = numbers_of(table, f"{view.statistic}_bound95"), accuracy.get("between_cells")
-    memory = accuracy_text.describe_memory()
     errors = {
         "typical_error": accuracy.get("typical_error"),
         "median_raw_bound": float(np.median(bounds)),
@@ -336,5 +336,4 @@ def _moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "good_within": view.amount(GOOD_DEVIATIONS * (between or 0.0)),
         "caution_within": view.amount(CAUTION_DEVIATIONS * (between or 0.0)),
         "assumption": accuracy.get("assumption", ""),
-        "memory": memory if accuracy.get("assumption", "").endswith(memory) else "",
     }

@@ -154,6 +154,8 @@ def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share):
         hv.verify(folder)
     first, _, stated = map(archives.component, places)
     assert [one["plan"]["form"] for one in (first, stated)] == ["shapes", "remembered"]
+    pages = [(folder / "report.html").read_text() for folder in places]
+    assert ["also use earlier maps" in page for page in pages] == [False, True, True]
     assert [one["stage"] for one in stated["plan"]["stages"]] == ["fine map"]
     releases = [archives.earlier(folder) for folder in places]
     digests = [one.identity["sha256"] for one in releases[:-1]]

@@ -133,6 +133,7 @@ def _common(manifest: Json, table: pa.Table, checksum: str) -> Json:
         # A month, or a quarter of a year of weeks: the span that the public notice names.
         "longest": repeated[2] if loss else {},
         "nothing_read": not loss,
+        "earlier_maps": accuracy_text.describe_earlier_maps(manifest),
         **limits_of_promise(),
     }
 

@@ -14,6 +14,7 @@ import hexveil as hv
 from hexveil import InputError
 from hexveil.cli import main
 from hexveil.learning.remembering import estimate_day, remember
+from hexveil.publishing.dossier import dossier
 from publishing.memory import archives
 
 RUN = f"""
@@ -154,8 +155,10 @@ def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share):
         hv.verify(folder)
     first, _, stated = map(archives.component, places)
     assert [one["plan"]["form"] for one in (first, stated)] == ["shapes", "remembered"]
-    pages = [(folder / "report.html").read_text() for folder in places]
-    assert ["also use earlier maps" in page for page in pages] == [False, True, True]
+    words = "These numbers also use earlier maps"
+    shown = [(folder / "report.html").read_text() for folder in places]
+    shown += [dossier(folder).to_text() for folder in places]
+    assert [words in " ".join(text.split()) for text in shown] == 2 * [False, True, True]
     assert [one["stage"] for one in stated["plan"]["stages"]] == ["fine map"]
     releases = [archives.earlier(folder) for folder in places]
     digests = [one.identity["sha256"] for one in releases[:-1]]

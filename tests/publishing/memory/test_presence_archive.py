@@ -14,7 +14,6 @@ import hexveil as hv
 from hexveil import InputError
 from hexveil.cli import main
 from hexveil.learning.remembering import estimate_day, remember
-from hexveil.publishing.dossier import dossier
 from publishing.memory import archives
 
 RUN = f"""
@@ -148,7 +147,7 @@ def test_without_history_each_day_stands_alone(published):
     assert hv.load(folder).manifest["components"][0]["plan"]["form"] == "three stages"
 
 
-def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share):
+def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share, capsys):
     """Later days pay for one map; the share is what forecast and likelihood give, and verifies."""
     places = archives.folders(of_share)
     for folder in places:
@@ -157,7 +156,9 @@ def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share):
     assert [one["plan"]["form"] for one in (first, stated)] == ["shapes", "remembered"]
     words = "These numbers also use earlier maps"
     shown = [(folder / "report.html").read_text() for folder in places]
-    shown += [dossier(folder).to_text() for folder in places]
+    for folder in places:
+        assert main(["dossier", str(folder)]) == 0
+        shown.append(capsys.readouterr().out)
     assert [words in " ".join(text.split()) for text in shown] == 2 * [False, True, True]
     assert [one["stage"] for one in stated["plan"]["stages"]] == ["fine map"]
     releases = [archives.earlier(folder) for folder in places]

@@ -293,14 +293,12 @@ def solve_tilts(shares: Floats, scores: Floats, mean: Floats, second: float = 0.
     Scores rise with the values. Means that no tilt attains get the steepest one, `MAX_TILT`. All
     cells have the same tilt of the second term.
     """
-    terms = legendre_terms(shares, 2)
     # The peak of a narrow shape lies at the first tilt, in parts of three times the second.
     high = np.full(mean.shape, MAX_TILT - 3.0 * min(second, 0.0))
     low = -high
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        alpha = np.stack([middle, np.full_like(middle, second)], axis=-1)
-        is_below = tilt(shares, terms, alpha) @ scores < mean
+        is_below = _narrowed(shares, middle, second) @ scores < mean
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
     return np.asarray((low + high) / 2.0)
 
@@ -320,14 +318,19 @@ def narrow_tilt(shares: Floats, scores: Floats, mean: Floats, weight: Floats) ->
     between = np.average((mean - np.average(mean, weights=weight)) ** 2, weights=weight)
     total = float(shares @ scores**2 - (shares @ scores) ** 2)
     within = max(total - between, LEAST_WITHIN * total)
-    low, high, terms = -MAX_TILT, 0.0, legendre_terms(shares, 2)
+    low, high = -MAX_TILT, 0.0
     for _ in range(NARROWINGS):
         middle = (low + high) / 2.0
-        first = solve_tilts(shares, scores, mean, middle)
-        tilted = tilt(shares, terms, np.stack([first, np.full_like(first, middle)], axis=-1))
+        tilted = _narrowed(shares, solve_tilts(shares, scores, mean, middle), middle)
         variance = np.average(tilted @ scores**2 - (tilted @ scores) ** 2, weights=weight)
         low, high = (middle, high) if variance < within else (low, middle)
     return high
+
+
+def _narrowed(shares: Floats, tilts: Floats, second: float) -> Floats:
+    """Return shares by each cell's tilt of the first term, and by that of all of the second."""
+    alpha = np.stack([tilts, np.full_like(tilts, second)], axis=-1)
+    return tilt(shares, legendre_terms(shares, 2), alpha)
 
 
 @dataclass(frozen=True, eq=False)

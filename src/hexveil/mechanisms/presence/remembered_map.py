@@ -4,6 +4,8 @@
 |---|---|---|
 | fine map | weight of each cell and side | prices and ranges of cells, from earlier releases |
 
+Sides are those of values, or of an indicator whose threshold was declared.
+
 Neighbours, sensitivity: those of `contribution`, which hold for any whole prices and ranges.
 Loss: all of ε, or of (ε, δ), in one stage.
 Prices and ranges are a function of declared numbers and of outputs of earlier releases alone. Given
@@ -43,7 +45,7 @@ class RememberedMap(PresenceAllocation):
     within : float
         Standard deviation of units' means within a cell, as a share of the span.
     scores : ndarray of int64, shape (n_fine_bins,), optional
-        What is averaged in place of values: a function of outputs of earlier releases, too.
+        What is averaged in place of values: declared, as 0 and 1 beyond a threshold.
     """
 
     releases: tuple[str, ...]

@@ -285,9 +285,13 @@ class PresenceRequest:
         centre = np.clip((forecast.mean - float(lattice.lower)) / span, 0.0, 1.0)
         low = np.clip(np.floor((centre - half) * steps), 0, steps - 1).astype(np.int64)
         high = np.clip(np.ceil((centre + half) * steps), low + 1, steps).astype(np.int64)
-        known = {"window": CellWindow(prices, low, high), "within": within}
-        remembered = known | {"releases": forecast.releases, "scores": self.indicator}
-        return RememberedMap(*self._of_form(ONE_SHOT), **remembered)  # type: ignore[arg-type]
+        return RememberedMap(
+            *self._of_form(ONE_SHOT),
+            releases=forecast.releases,
+            window=CellWindow(prices, low, high),
+            within=within,
+            scores=self.indicator,
+        )
 
     def shape_allocation(self) -> ShapeAllocation:
         """Return the plan of distributions."""

@@ -115,12 +115,12 @@ def check_distribution(table: pa.Table, manifest: Json) -> Iterator[str]:
 
 def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]:
     """Yield columns that are not those of the forecasts and likelihoods in `memory.npy`."""
-    memory, terms, keys = manifest["memory"], _terms(manifest), released.KEYS[:-1]
+    memory, terms = manifest["memory"], _terms(manifest)
     if not memory["releases"]:
         return
     is_open = stored_day.open_rows(table)
     rows, table = stored_day.from_bytes(content, table.num_rows)[is_open], table.filter(is_open)
-    suffixes = {key: f"_{key}" for key in keys}
+    suffixes = {key: f"_{key}" for key in released.KEYS[:-1]}
     if manifest["kind"] == "presence":
         suffixes = {"estimate": "", "low": "_low", "high": "_high"}
     day = stored_day.unpack(rows, stored_day.places_of(table), memory, (0.0, 1.0))

@@ -84,8 +84,8 @@ def forecast_declared(
     """
     if history is None or not isinstance(facts, DeclaredFacts):
         return None
-    first, *others = [name for name in statistics_of(statistics) if name != USERS] or [MEAN]
-    if isinstance(term := term_of(first), Share) and not others:
+    statistic, *others = [name for name in statistics_of(statistics) if name != USERS] or [MEAN]
+    if isinstance(term := term_of(statistic), Share) and not others:
         facts = score_facts(facts, (term,))
     elif term is not None or others:
         return None
@@ -94,9 +94,9 @@ def forecast_declared(
         return None
     days = [release.published for release in earlier]
     ordinal, place, slot = day_and_places(facts, history.day)
-    n_cells, known = place.size, [cell_names(day.place, day.slot) for day in days]
+    n_cells, earlier_cells = place.size, [cell_names(day.place, day.slot) for day in days]
     number = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
-    rows = [number.get(name, n_cells) for name in np.concatenate(known).tolist()]
+    rows = [number.get(name, n_cells) for name in np.concatenate(earlier_cells).tolist()]
     units = 1.0 / np.concatenate([day.share_squares for day in days])
     n_open = np.bincount(rows, minlength=n_cells + 1)[:-1]
     is_known, is_frequent = n_open > 0, n_open > SELDOM * len(days)

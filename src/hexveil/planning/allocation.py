@@ -77,7 +77,9 @@ class CellForecast(ReadOnlyArrays):
     weight : ndarray of float, shape (n_cells,), optional
         Under private presence: effective units of each cell, 0 where none are expected.
     shape : PublishedShape, optional
-        Of mean ranks: the distribution that they are ranks in.
+        Of mean ranks: the distribution that they are ranks in. Of bins: that they are placed by.
+    bases : ndarray of float, shape (n_cells, n_fine_bins), optional
+        Of bins under private presence: the distribution of each cell.
     """
 
     mean: Floats
@@ -86,6 +88,7 @@ class CellForecast(ReadOnlyArrays):
     releases: tuple[str, ...]
     weight: Floats | None = None
     shape: PublishedShape | None = None
+    bases: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)

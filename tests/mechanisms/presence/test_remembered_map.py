@@ -1,12 +1,15 @@
 """Maps that remember: whatever prices and ranges a forecast gives, a unit loses at most ε."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from hexveil import HexveilError, InputError
 from hexveil.accounting.promise import PARTS
 from hexveil.mechanisms.presence.contribution import CellWindow
-from hexveil.mechanisms.presence.remembered_map import RememberedMap
+from hexveil.mechanisms.presence.remembered_map import RememberedMap, RememberedShapes
+from hexveil.mechanisms.presence.shape_allocation import ShapeForm
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
 from mechanisms.presence.presence_laws import BinnedWorld, ExactPresenceLoss, PresenceWorld
@@ -16,6 +19,15 @@ def remembered(window, scores=None):
     """Return the stages of a map of two cells with these prices and ranges."""
     known = {"releases": ("",), "window": window, "within": 0.1, "scores": scores}
     return RememberedMap(n_cells=2, span_quanta=2, epsilon=2, form=None, **known)
+
+
+def of_bins(prices, place):
+    """Return the stages of distributions of two cells with these prices and bins."""
+    known = {"published": (np.full(4, 0.25), np.arange(4)), "bases": np.full((2, 4), 0.25)}
+    return RememberedShapes(
+        2, (1, 2, 3, 4), (), Fraction(2), ShapeForm(Fraction(0), Fraction(0), n_quantiles=3),
+        releases=("",), cell_prices=prices, place=place, **known,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -36,6 +48,16 @@ def test_no_unit_loses_more_than_epsilon_wherever_earlier_outputs_lead(seed, sco
     else:
         world = BinnedWorld(((0, 0, 1, 1), (1, 0, 2, 2), (0, 1, 0, 3)), 2, 5)
     found = ExactPresenceLoss(world, lambda _: plan)
+    assert 0.9 * 2 <= found.worst <= 2 * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_no_unit_loses_more_than_epsilon_by_bins_of_earlier_days(seed):
+    """Whatever prices and bins a forecast gives, the exact loss is nearly ε, never more."""
+    rng = np.random.default_rng(seed)
+    plan = of_bins(rng.integers(1, 2**20, 2), np.sort(rng.integers(0, 3, 4)))
+    found = ExactPresenceLoss(BinnedWorld(((0, 0, 1, 1), (1, 0, 2, 2)), 2, 5), lambda _: plan)
     assert 0.9 * 2 <= found.worst <= 2 * (1 + 1e-9)
 
 
@@ -65,3 +87,5 @@ def test_parameters_that_break_the_sensitivity_are_refused(price, low, high):
     window = CellWindow(np.array([1, price]), np.array([0, low]), np.array([1, high]))
     with pytest.raises(InputError, match="lead to no map"):
         remembered(window)
+    with pytest.raises(InputError, match="lead to no map"):
+        of_bins(np.array([1, price]), np.full(4, 3 if price == 1 else 0))

@@ -54,6 +54,8 @@ def city(tmp_path_factory):
     (folder / "run.toml").write_text(RUN)
     share = RUN.replace("[plan]", f'[plan]\nstatistics = ["{SHARE}"]')
     (folder / "share.toml").write_text(share.replace('"maps"', '"share"'))
+    bins = RUN.replace("[plan]", '[plan]\nstatistics = ["mean", "p50", "p85"]')
+    (folder / "bins.toml").write_text(bins.replace('"maps"', '"bins"'))
     return folder
 
 
@@ -175,3 +177,39 @@ def test_a_share_is_remembered_as_the_average_of_its_indicator(of_share, capsys)
     archives.forge(places[2], archives.raise_forecast)
     with pytest.raises(InputError, match=r"share_below_40 is not that of memory\.npy"):
         hv.verify(places[2])
+
+
+def test_bins_of_earlier_days_add_up(city, tmp_path, monkeypatch, capsys):
+    """Later days pay for bins alone; what earlier days say is in the folder, and verifies."""
+    archives.enter_copy(city, tmp_path, monkeypatch, "bins.toml", "bins")
+    places = archives.folders(Path("bins/cars"))
+    for folder in places:
+        hv.verify(folder)
+    first, second, stated = map(archives.component, places)
+    forms = [one["plan"]["form"] for one in (first, second, stated)]
+    assert forms == ["shapes", "remembered shapes", "remembered shapes"]
+    assert [one["stage"] for one in stated["plan"]["stages"]] == ["cell bins"]
+    assert stated["plan"]["stages"][0]["epsilon"] == pytest.approx(2.0)
+    assert first["memory"]["shape"] == stated["memory"]["shape"]
+    digests = [one["sha256"] for one in stated["memory"]["releases"]]
+    assert stated["plan"]["history"] == digests
+    assert [one["day"] for one in stated["memory"]["releases"]] == [*archives.DAYS[:2]]
+    # The third day's forecast is of the second day's bins: those of the first day are others.
+    rows = [np.load(folder / archives.FILE) for folder in places]
+    tables = [pq.read_table(folder / "cells.parquet") for folder in places]
+    place, weight = np.array(stated["memory"]["bins"]), rows[1]["bins"].sum(axis=1)
+    assert (
+        weight == pytest.approx(tables[1]["weight_noisy"].to_numpy(), nan_ok=True) or opened.any()
+    )
+    forecast = rows[2]["bases"] @ np.eye(place.max() + 1)[place]
+    off = forecast - rows[1]["bins"] / np.maximum(weight, 1.0)[:, None]
+    even = np.bincount(place, stated["memory"]["shape"]["shares"])
+    heavy = weight > 40
+    assert np.abs(off[heavy]).mean() < 0.8 * np.abs(off + even - forecast)[heavy].mean()
+    archives.check_values_enter_by_releases_alone(Path("bins/cars"), "bins.toml", "cars.parquet")
+    archives.forge(places[2], lambda rows: np.copyto(rows["bases"], rows["bases"][:, ::-1]))
+    with pytest.raises(InputError, match=r"p50 is not that of memory\.npy"):
+        hv.verify(places[2])
+    archives.forge(places[1], lambda rows: rows["bins"].__iadd__(1.0))
+    with pytest.raises(InputError, match=r"bins in memory\.npy are not those of the weights"):
+        hv.verify(places[1])

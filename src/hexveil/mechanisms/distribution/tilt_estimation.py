@@ -69,6 +69,7 @@ def fit_bins(
     weight: Floats,
     variance: Floats,
     groups: Sequence[Ints] = (),
+    bases: Floats | None = None,
 ) -> TiltFit:
     """Return the tilts of cells from their noisy bins.
 
@@ -86,8 +87,11 @@ def fit_bins(
         Variance of a bin's share of the weight: noise, and weights that are not those of records.
     groups : sequence of ndarray of int64, shape (n_cells,)
         Label of each cell in each grouping: its place, its slot.
+    bases : ndarray of float, shape (n_cells, n_fine_bins), optional
+        Distribution that each cell's is a tilted form of, in the place of P; ranks are those of P.
     """
-    likelihood = _BinLikelihood(shares, noisy / weight[:, None], place, 1.0 / variance)
+    target, tilted = noisy / weight[:, None], shares if bases is None else bases
+    likelihood = _BinLikelihood(tilted, legendre_terms(shares), target, place, 1.0 / variance)
     alpha = np.zeros((weight.size, likelihood.terms.shape[1]))
     prior = _TiltPrior(*alpha.shape, groups)
     for _ in parts_of_work(ESTIMATES, range(ROUNDS)):
@@ -97,7 +101,7 @@ def fit_bins(
         # A bounded step: far from the mode the curvature of one point misleads.
         alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
         prior.update_spread(information, alpha)
-    return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)))
+    return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)), bases)
 
 
 SAMPLING, DRIFT, INFLATION = 0.02, 0.004, 3.25
@@ -106,23 +110,33 @@ LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
 
 
 def fit_cells(
-    shares: Floats, bins: Floats, place: Ints, noise: float, groups: Sequence[Ints] = ()
+    shares: Floats,
+    bins: Floats,
+    place: Ints,
+    noise: float | Floats,
+    groups: Sequence[Ints] = (),
+    bases: Floats | None = None,
+    n_days: float | Floats = 1.0,
 ) -> TiltFit:
-    """Return the tilts of cells by noisy bins of private weights; `noise` is its deviation."""
-    weight = expected_weights(bins.sum(axis=1), bins.shape[1] * noise**2)
-    variance = (noise / weight) ** 2 + SAMPLING / np.maximum(weight, 1.0) + DRIFT
-    fit = fit_bins(shares, bins, place, weight, variance, groups)
-    return TiltFit(fit.alpha, INFLATION * fit.covariance)
+    """Return the tilts of cells by noisy bins of private weights: see `fit_bins`.
+
+    `noise` is its deviation; of averages over days, with the number of days of each cell.
+    """
+    weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))
+    variance = (noise / weight) ** 2 + SAMPLING / np.maximum(n_days * weight, 1.0) + DRIFT
+    fit = fit_bins(shares, bins, place, weight, variance, groups, bases)
+    return TiltFit(fit.alpha, INFLATION * fit.covariance, bases)
 
 
-def expected_weights(noisy: Floats, variance: float) -> Floats:
-    """Return the expected weights of cells, given noisy ones of one variance.
+def expected_weights(noisy: Floats, variance: float | Floats) -> Floats:
+    """Return the expected weights of cells, given noisy ones and the variance of their noise.
 
     A cell's noisy weight in the place of its weight would shrink the tilts of cells of little
     weight, and so the estimate of how much cells differ.
     """
-    mean = max(float(noisy.mean()), LEAST_MEAN * variance**0.5)
-    between = max(float(noisy.var()) - variance, (LEAST_VARIATION * mean) ** 2)
+    usual = float(np.mean(variance))
+    mean = max(float(noisy.mean()), LEAST_MEAN * usual**0.5)
+    between = max(float(noisy.var()) - usual, (LEAST_VARIATION * mean) ** 2)
     expected = mean + between / (between + variance) * (noisy - mean)
     return np.asarray(np.maximum(expected, LEAST_WEIGHT * mean))
 
@@ -130,8 +144,10 @@ def expected_weights(noisy: Floats, variance: float) -> Floats:
 class _BinLikelihood:
     """Normal likelihood of the shares of bins: terms, bin of each fine bin, target, precision."""
 
-    def __init__(self, shares: Floats, target: Floats, place: Ints, precision: Floats) -> None:
-        self.shares, self.terms = shares, legendre_terms(shares)
+    def __init__(
+        self, shares: Floats, terms: Floats, target: Floats, place: Ints, precision: Floats
+    ) -> None:
+        self.shares, self.terms = shares, terms
         self.gather = np.eye(target.shape[1])[place]
         self.target, self.precision = target, precision
 
@@ -271,8 +287,8 @@ def tilt(shares: Floats, terms: Floats, alpha: Floats) -> Floats:
 
     Parameters
     ----------
-    shares : ndarray of float, shape (n_bins,)
-        P, positive.
+    shares : ndarray of float, shape (n_bins,) or (n_cells, n_bins)
+        Positive: P, or a distribution of each cell.
     terms : ndarray of float, shape (n_bins, n_terms)
     alpha : ndarray of float, shape (..., n_terms)
     """
@@ -342,14 +358,18 @@ class TiltFit(ReadOnlyArrays):
     alpha : ndarray of float, shape (n_cells, n_terms)
         Posterior modes.
     covariance : ndarray of float, shape (n_cells, n_terms, n_terms)
+    bases : ndarray of float, shape (n_cells, n_fine_bins), optional
+        What is tilted in the place of the pooled shape.
     """
 
     alpha: Floats
     covariance: Floats
+    bases: Floats | None = None
 
     def rows(self, rows: slice) -> TiltFit:
         """Return the tilts of some cells."""
-        return TiltFit(self.alpha[rows], self.covariance[rows])
+        bases = None if self.bases is None else self.bases[rows]
+        return TiltFit(self.alpha[rows], self.covariance[rows], bases)
 
 
 def tilt_to_means(shares: Floats, values: Floats, target: Floats) -> Floats:

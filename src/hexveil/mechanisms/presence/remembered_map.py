@@ -1,17 +1,19 @@
-"""The map of a day with private presence, in ranges that the maps of earlier days led to.
+"""The map of a day with private presence, as the maps of earlier days led to it.
 
-| stage | releases | from |
-|---|---|---|
-| fine map | weight of each cell and side | prices and ranges of cells, from earlier releases |
+| map | stage | releases | from earlier releases |
+|---|---|---|---|
+| averages | fine map | weight of each cell and side | prices and ranges of cells |
+| distributions | cell bins | weight of each cell by bins | prices of cells, edges of bins |
 
 Sides are those of values, or of an indicator whose threshold was declared.
 
-Neighbours, sensitivity: those of `contribution`, which hold for any whole prices and ranges.
+Neighbours, sensitivity: those of `contribution` and of `shape_allocation`, which hold for any whole
+prices, ranges and bins.
 Loss: all of ε, or of (ε, δ), in one stage.
-Prices and ranges are a function of declared numbers and of outputs of earlier releases alone. Given
-these the map is one like any other, so that losses add up over releases, whatever earlier outputs
-chose (docs/understand/guarantees.md). They are stored in the row of the map: late digits of doubles
-differ between processors. A wrong forecast costs accuracy, never privacy.
+What follows from earlier releases is a function of their outputs and of declared numbers alone.
+Given these the map is one like any other, so that losses add up over releases, whatever earlier
+outputs chose (docs/understand/guarantees.md). It is stored in the row of the map: late digits of
+doubles differ between processors. A wrong forecast costs accuracy, never privacy.
 """
 
 from collections.abc import Iterator
@@ -22,12 +24,14 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.base.arrays import Ints
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
+from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
 from hexveil.mechanisms.pooled_law import BeyondRange, nothing_beyond
 from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, weight_map
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP, PresenceAllocation
+from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, binned_stage
 from hexveil.mechanisms.stage_data import Outputs
 
 
@@ -57,8 +61,7 @@ class RememberedMap(PresenceAllocation):
         """Refuse prices and ranges that the sensitivity does not allow, whatever led to them."""
         window = self.window
         is_range = (window.low >= 0) & (window.low < window.high) & (window.high <= PARTS)
-        if not (is_range & (window.prices >= 0) & (window.prices <= MAX_PRICE)).all():
-            raise InputError("history: the earlier releases lead to no map; set history to none.")
+        _check(window.prices, is_range)
 
     @property
     def law(self) -> NoiseLaw:
@@ -98,3 +101,82 @@ class RememberedMap(PresenceAllocation):
 
     def _cut_off(self, outputs: Outputs, window: CellWindow, centres: Ints) -> BeyondRange:  # noqa: ARG002
         return nothing_beyond(self.n_cells, self.within)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RememberedShapes(ShapeAllocation):
+    """Plan of distributions in bins by earlier releases: public numbers alone.
+
+    Its text names the releases and no number that follows from them.
+
+    Attributes
+    ----------
+    releases : tuple of str
+        Digests of the releases that it rests on.
+    cell_prices : ndarray of int64, shape (n_cells,)
+    place : ndarray of int64, shape (n_fine_bins,)
+        Bin of each fine bin in the cells.
+    published : tuple of ndarray, shape (n_fine_bins,)
+        Pooled shares of the first day, and the bin of each fine bin in its finest measurement.
+    bases : ndarray of float, shape (n_cells, n_fine_bins)
+        Distribution of each cell by earlier days.
+    """
+
+    releases: tuple[str, ...]
+    cell_prices: Ints = field(repr=False)
+    place: Ints = field(repr=False)
+    published: tuple[Floats, Ints] = field(repr=False)
+    bases: Floats = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse prices and bins that the sensitivity does not allow, whatever led to them."""
+        _check(self.cell_prices, (self.place >= 0) & (self.place < self.n_bins))
+
+    kind = "remembered shapes"
+
+    def stages(self, earlier: Outputs) -> Iterator[Stage]:  # noqa: ARG002  there is one
+        """Yield the only stage."""
+        stored = np.concatenate([self.cell_prices, self.place])
+        shape = self.n_cells, self.n_bins
+        stage = binned_stage(CELL_BINS, self.cell_prices, self.place, shape, self.law)
+        yield replace(stage, decide=lambda _: stored, n_decided=stored.size)
+
+    def _decided(self, outputs: Outputs) -> tuple[Ints, Ints]:
+        """Return prices and bins as they were measured."""
+        prices, place = np.split(
+            outputs[CELL_BINS][0][-self.n_cells - self.place.size :], [self.n_cells]
+        )
+        return prices, place
+
+    def prices(self, outputs: Outputs) -> Ints:
+        """Return the price of each cell."""
+        return self._decided(outputs)[0]
+
+    def cell_place(self, outputs: Outputs) -> Ints:
+        """Return the bin of each fine bin in the cells."""
+        return self._decided(outputs)[1]
+
+    def pooled_shape(self, outputs: Outputs) -> tuple[Floats, Ints]:
+        """Return the shares of the first day; all bins that were measured, of cells, too."""
+        shares, measured = self.published
+        return shares, joined_places(measured, self.cell_place(outputs))
+
+    def bases_of(self, cells: Ints | Bools) -> Floats | None:
+        """Return the distribution of each cell by earlier days."""
+        return self.bases[cells]
+
+    def statement(self, outputs: Outputs) -> dict[str, Any]:
+        """Return the releases that bins and prices rest on, and the bins in use."""
+        return {"history": list(self.releases), **super().statement(outputs)}
+
+
+def joined_places(*places: Ints) -> Ints:
+    """Return the bin of each fine bin where bins end at the edges of any of these."""
+    is_edge = np.any([np.diff(place) != 0 for place in places], axis=0)
+    return np.concatenate([[0], np.cumsum(is_edge)])
+
+
+def _check(prices: Ints, is_valid: Bools) -> None:
+    """Raise InputError for what the sensitivity does not allow."""
+    if not (is_valid.all() and ((prices >= 0) & (prices <= MAX_PRICE)).all()):
+        raise InputError("history: the earlier releases lead to no map; set history to none.")

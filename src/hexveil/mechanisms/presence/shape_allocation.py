@@ -52,12 +52,13 @@ import numpy as np
 
 from hexveil.accounting.noise_law import NoiseLaw
 from hexveil.accounting.promise import PARTS
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.distribution.binned_stage import apportion
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
 from hexveil.mechanisms.distribution.shape_statistics import (
+    CellEstimates,
     ShapeStatistics,
     between_cells,
     cell_statistics,
@@ -85,7 +86,7 @@ class ShapeForm:
     Attributes
     ----------
     shape_share, coarse_share : Fraction
-        Of the pooled shape and of the coarse weights; 0 without coarse weights.
+        Of the pooled shape and of the coarse weights; 0 of what is not measured.
     n_wide, n_narrow : int
         Bins of the pooled shape; no narrow ones are 0.
     n_quantiles : int
@@ -99,7 +100,7 @@ class ShapeForm:
     n_quantiles: int = 4
 
     def __post_init__(self) -> None:
-        if not (self.shape_share > 0 and self.coarse_share >= 0 and self.map_share > 0):
+        if not (self.shape_share >= 0 and self.coarse_share >= 0 and self.map_share > 0):
             raise InputError("every stage of a map needs a share of epsilon above 0, of 1 in all.")
 
     @property
@@ -196,9 +197,17 @@ class ShapeAllocation(AnyUnitPlan):
         )
         return np.asarray(outputs[last][0][n_bins:])
 
+    def pooled_shape(self, outputs: Outputs) -> tuple[Floats, Ints]:
+        """Return the shares of fine bins, and the bin of each in the finest measurement."""
+        return self.shape.shares(outputs), self.shape.measured_place(outputs)
+
+    def bases_of(self, cells: Ints | Bools) -> Floats | None:  # noqa: ARG002  see RememberedShapes
+        """Return the distribution that each cell's is a tilted form of; None of the pooled one."""
+        return None
+
     def noisy_bins(self, outputs: Outputs) -> Floats:
         """Return the noisy weights of bins in use, in units; shape (n_cells, n_used)."""
-        noisy = outputs[CELL_BINS][0].reshape(-1, self.n_bins)
+        noisy = outputs[CELL_BINS][0][: self.n_cells * self.n_bins].reshape(-1, self.n_bins)
         return np.asarray(noisy[:, : self.n_used(outputs)] / PARTS)
 
     def decode(
@@ -217,11 +226,15 @@ class ShapeAllocation(AnyUnitPlan):
         numbers = np.full((4, weight.size, len(columns)), np.nan)
         between = np.full(len(columns), np.nan)
         if is_open.any():
-            shares, noise = self.shape.shares(outputs), self.law.number_deviation / PARTS
-            own = [group[is_open] for group in groups]
-            fit = fit_cells(shares, bins[is_open], self.cell_place(outputs), noise, own)
-            place = self.shape.measured_place(outputs)
-            made = cell_statistics(statistics, shares, fit, INFLATION, place)
+            made = estimate_cells(
+                statistics,
+                self.pooled_shape(outputs),
+                self.cell_place(outputs),
+                bins[is_open],
+                self.law.number_deviation / PARTS,
+                [group[is_open] for group in groups],
+                self.bases_of(is_open),
+            )
             numbers[:, is_open] = made.estimate, made.low, made.high, made.error
             between = between_cells(made.estimate, made.error, statistics.half_bins)
         ends = weight_interval(weight, self.law, bins.shape[1], least)
@@ -252,7 +265,7 @@ class ShapeAllocation(AnyUnitPlan):
         if self.form.coarse_share:
             yield self._coarse_weights(earlier)
         place, prices = self.cell_place(earlier), self.prices(earlier)
-        yield _binned(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law)
+        yield binned_stage(CELL_BINS, prices, place, (self.n_cells, self.n_bins), self.law)
 
     def _pooled(self, name: str, place: Ints, n_bins: int) -> NoisyTotals:
         """Return the stage of bins over all cells; its row also holds the next bins."""
@@ -265,7 +278,7 @@ class ShapeAllocation(AnyUnitPlan):
             return shape.quantile_place(shares, self.form.n_quantiles, edges)
 
         # In L1 under either law: cells of a unit add up before they are noised.
-        stage = _binned(name, self._ones, place, (1, n_bins), shape.law(name), norm=L1)
+        stage = binned_stage(name, self._ones, place, (1, n_bins), shape.law(name), norm=L1)
         return replace(stage, decide=placed, n_decided=place.size)
 
     def _coarse_weights(self, earlier: Outputs) -> NoisyTotals:
@@ -278,11 +291,26 @@ class ShapeAllocation(AnyUnitPlan):
             return prices_of_weights(noisy / PARTS, is_open)
 
         shape = self.n_cells, 1
-        stage = _binned(COARSE_WEIGHTS, self._ones, one_bin, shape, self.coarse_law)
+        stage = binned_stage(COARSE_WEIGHTS, self._ones, one_bin, shape, self.coarse_law)
         return replace(stage, decide=priced, n_decided=self.n_cells)
 
 
-def _binned(
+def estimate_cells(
+    statistics: ShapeStatistics,
+    pooled: tuple[Floats, Ints],
+    place: Ints,
+    bins: Floats,
+    noise: float,
+    groups: Sequence[Ints],
+    bases: Floats | None,
+) -> CellEstimates:
+    """Return the statistics of cells by their noisy bins: see `ShapeAllocation.decode`."""
+    shares, measured = pooled
+    fit = fit_cells(shares, bins, place, noise, groups, bases)
+    return cell_statistics(statistics, shares, fit, INFLATION, measured)
+
+
+def binned_stage(
     name: str,
     prices: Ints,
     place: Ints,

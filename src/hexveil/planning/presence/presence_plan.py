@@ -206,8 +206,9 @@ def plan_presence(facts: DeclaredFacts, options: PlanArguments) -> PresenceCompo
         facts.bins if terms else None,
         bool(moments),
     )
-    if options.history is not None and (request.share or not terms):
-        request = replace(request, forecast=options.history)
+    history = options.history
+    if history is not None and (history.shape is not None or request.share or not terms):
+        request = replace(request, forecast=history)
     if names == (USERS,):
         request = replace(request, count_share=ALONE)
     elif USERS in names:

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from hexveil.accounting.promise import PARTS, Promise, check_units, promised
-from hexveil.base.arrays import Ints
+from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.rational import items_of, to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
@@ -38,7 +38,7 @@ from hexveil.mechanisms.presence.presence_allocation import (
     MapForm,
     PresenceAllocation,
 )
-from hexveil.mechanisms.presence.remembered_map import RememberedMap
+from hexveil.mechanisms.presence.remembered_map import RememberedMap, RememberedShapes
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.public_metadata import FineBins, ValueLattice
@@ -63,6 +63,8 @@ UNITS_PER_HISTOGRAM, MIN_HISTOGRAM_SHARE = 166, Fraction("0.005")
 least share of ε of histograms."""
 FINER_FROM = 250
 """Declared units per cell times ε from which cells have eight bins in place of four."""
+REMEMBERED_BINS = 8
+"""Bins of a cell, but for thresholds, of days that remember: they add up over days."""
 FALSE_OPENINGS = 1.0
 """Expected number of empty cells that are opened in a whole grid of empty ones."""
 PURE, ALONE = Fraction(0), Fraction(1)
@@ -125,8 +127,8 @@ class PresenceRequest:
     weights : mapping of str to Fraction
         Importance of the kinds of statistics, by which that share was found.
     forecast : CellForecast, optional
-        Of the cells by earlier releases, from which ranges follow: of averages alone, or of one
-        share, the average of an indicator.
+        Of the cells by earlier releases: of averages alone, or of one share, the average of an
+        indicator, ranges follow from it; of other distributions bins.
     """
 
     grid: DeclaredGrid
@@ -168,7 +170,7 @@ class PresenceRequest:
     @property
     def has_bins(self) -> bool:
         """Whether cells are measured by bins: distributions, but for a share of a later day."""
-        return bool(self.terms) and self.forecast is None
+        return bool(self.terms) and (self.forecast is None or self.forecast.shape is not None)
 
     @property
     def of_map(self) -> PresenceRequest:
@@ -271,13 +273,7 @@ class PresenceRequest:
         lattice, steps, law = self._averaged, float(PARTS), self.promise.noise()
         span = float(lattice.span)
         within, deviation = forecast.within / span, forecast.deviation / span
-        assert forecast.weight is not None  # noqa: S101  of cells of a declared grid
-        is_used = forecast.weight > 0
-        weight = forecast.weight / self.cells_of_unit
-        weight = np.where(is_used, weight, weight[is_used].min(initial=np.inf))
-        prices = prices_of_weights(weight, is_used)
-        # Cells in which nobody is expected may open again, at the cost of the others.
-        prices[~is_used] = np.median(prices[is_used]).astype(np.int64)
+        weight, prices = self._expected_weights(forecast)
         priced = weight * prices
         weight = np.maximum(weight.sum() / priced.sum() * priced, 1.0)
         noise = law.sum_deviation / PARTS / (2.0 * weight)
@@ -293,19 +289,37 @@ class PresenceRequest:
             scores=self.indicator,
         )
 
+    def _expected_weights(self, forecast: CellForecast) -> tuple[Floats, Ints]:
+        """Return the weights of cells that earlier days lead to expect, and the prices by these."""
+        assert forecast.weight is not None  # noqa: S101  of cells of a declared grid
+        is_used = forecast.weight > 0
+        weight = forecast.weight / self.cells_of_unit
+        weight = np.where(is_used, weight, weight[is_used].min(initial=np.inf))
+        prices = prices_of_weights(weight, is_used)
+        # Cells in which nobody is expected may open again, at the cost of the others.
+        prices[~is_used] = np.median(prices[is_used]).astype(np.int64)
+        return weight, prices
+
     def shape_allocation(self) -> ShapeAllocation:
         """Return the plan of distributions."""
         assert self.bins is not None  # noqa: S101  see __post_init__
         thresholds = {t.edge(self.lattice) for t in self.terms if isinstance(t, Share)}
-        return ShapeAllocation(
-            self.grid.n_cells,
-            tuple(self.bins.edges.tolist()),
-            tuple(sorted(thresholds)),
-            self.epsilon,
-            self.shape_form(),
-            self._false_openings,
-            self.delta,
-        )
+        known = self.grid.n_cells, tuple(self.bins.edges.tolist()), tuple(sorted(thresholds))
+        rest = self._false_openings, self.delta
+        first = ShapeAllocation(*known, self.epsilon, self.shape_form(), *rest)
+        if self.forecast is None or self.forecast.shape is None:
+            return first
+        shape, bases = self.forecast.shape, self.forecast.bases
+        assert bases is not None  # noqa: S101  beside a shape
+        edges = np.array(first.threshold_edges, dtype=np.int64)
+        return RememberedShapes(
+            *known, self.epsilon, ShapeForm(PURE, PURE, n_quantiles=REMEMBERED_BINS), *rest,
+            releases=self.forecast.releases,
+            cell_prices=self._expected_weights(self.forecast)[1],
+            place=first.shape.quantile_place(shape.shares, REMEMBERED_BINS, edges),
+            published=(shape.shares, shape.place),
+            bases=bases,
+        )  # fmt: skip
 
     @property
     def _false_openings(self) -> float | None:

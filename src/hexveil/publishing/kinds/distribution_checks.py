@@ -119,7 +119,10 @@ def check_remembered(content: bytes, table: pa.Table, manifest: Json) -> Iterato
     if not memory["releases"]:
         return
     is_open = stored_day.open_rows(table)
-    rows, table = stored_day.from_bytes(content, table.num_rows)[is_open], table.filter(is_open)
+    rows, table = (
+        stored_day.from_bytes(content, table.num_rows, memory)[is_open],
+        table.filter(is_open),
+    )
     suffixes = {key: f"_{key}" for key in released.KEYS[:-1]}
     if manifest["kind"] == "presence":
         suffixes = {"estimate": "", "low": "_low", "high": "_high"}

@@ -24,12 +24,15 @@ from hexveil.accounting.promise import PARTS
 from hexveil.base.arrays import Bools, Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
-from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
 from hexveil.mechanisms.presence import presence_decoding
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
+from hexveil.mechanisms.presence.remembered_map import RememberedShapes, joined_places
+from hexveil.mechanisms.presence.shape_allocation import estimate_cells
 from hexveil.model.cells import Cells, Labels, OneCell
-from hexveil.model.statistic_terms import parse_statistics
+from hexveil.model.public_metadata import FineBins
+from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.kinds import presence_table as released
 from hexveil.publishing.kinds.distribution_checks import check_estimates
@@ -52,7 +55,9 @@ from hexveil.publishing.kinds.presence_manifest import (
     stated_ranges,
 )
 from hexveil.publishing.kinds.presence_table import OPEN, SMOOTHED, USERS, has_shapes
+from hexveil.publishing.memory import stored_day
 from hexveil.publishing.memory.presence_history import ESTIMATED, remembered_error
+from hexveil.publishing.memory.score_history import read_shape
 from hexveil.report.manifest_view import numbers_of
 
 Json = dict[str, Any]
@@ -62,12 +67,12 @@ def check_declared_statements(manifest: Json) -> Iterator[str]:
     """Yield statements that no release of this kind has; run before any part is used."""
     plan, statistics = manifest["plan"], manifest["plan"]["statistics"]
     is_mean, is_remembered = released.map_statistics(statistics) == (MEAN,), "within" in plan
-    is_kept = is_mean or MEAN not in statistics
+    is_kept = is_mean or has_shapes(statistics)
     needed = {
         "cell_cap": USERS in statistics and len(statistics) > 1,
         "bins": has_shapes(statistics),
         "histogram": is_mean and not is_remembered,
-        "history": is_kept and is_remembered,
+        "history": is_kept and (is_remembered or plan["form"] == RememberedShapes.kind),
     }
     if any((name in plan) != is_needed for name, is_needed in needed.items()):
         yield f"one of {', '.join(needed)} in plan does not belong to plan/statistics."
@@ -215,6 +220,44 @@ def _published_law(plan: Json) -> NoiseLaw:
     law = stage_law(plan)
     assert law is not None  # noqa: S101  the schema asks for a stage
     return law
+
+
+def check_bins(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]:
+    """Yield statistics that are not those of the bins and distributions in `memory.npy`."""
+    plan, memory, lattice = manifest["plan"], manifest["memory"], lattice_of(manifest)
+    is_open = stored_day.open_rows(table)
+    rows = stored_day.from_bytes(content, table.num_rows, memory)[is_open]
+    opened, noise = table.filter(is_open), _published_law(plan).number_deviation / PARTS
+    shape, place = read_shape(memory["shape"]), np.array(memory["bins"])
+    weight = numbers_of(opened, "weight_noisy")
+    is_whole = np.allclose(rows["bins"].sum(axis=1), weight, rtol=TOLERANCE, atol=TOLERANCE)
+    if not (is_whole and is_same(memory["noise"], noise) and place.size == shape.edges.size):
+        yield f"the bins in {stored_day.FILE} are not those of the weights."
+        return
+    measured, bases = shape.place, None
+    if memory["releases"]:
+        measured, bases = joined_places(shape.place, place), rows["bases"].astype(np.float64)
+    moments, terms = parse_statistics(released.map_statistics(plan["statistics"]))
+    known = FineBins(shape.edges), lattice, on_lattice(terms, lattice), bool(moments)
+    groups = _groupings(opened, manifest["grid"])
+    pooled, statistics = (shape.shares, measured), ShapeStatistics(*known)
+    made = estimate_cells(statistics, pooled, place, rows["bins"], noise, groups, bases)
+    for name, *ends in zip(
+        statistics.columns, *(one.T for one in vars(made).values()), strict=True
+    ):
+        for end, numbers in zip(released.ENDS, ends[:3], strict=True):
+            shown = numbers_of(opened, f"{name}{end}")
+            if not np.allclose(shown, numbers, rtol=TOLERANCE, atol=TOLERANCE):
+                yield f"{name}{end} is not that of {stored_day.FILE}."
+
+
+def _groupings(table: pa.Table, grid: Json) -> list[NDArray[np.int64]]:
+    """Return the codes of places and slots, or of labels: see `CellTable.groupings`."""
+    names = [
+        name for name in grid.get("columns", ("hexagon", "slot")) if name in table.column_names
+    ]
+    columns = [np.array(table[name].to_pylist(), dtype=str) for name in names]
+    return [np.unique(one, return_inverse=True)[1] for one in columns if len(columns) > 1]
 
 
 # ---- losses ----

@@ -37,7 +37,7 @@ from hexveil.mechanisms.presence.presence_decoding import (
 from hexveil.mechanisms.presence.remembered_map import RememberedMap
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
-from hexveil.model.statistic_terms import Share, term_of
+from hexveil.model.statistic_terms import Share, on_lattice, parse_statistics
 from hexveil.planning.allocation import CellForecast
 from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.planning.presence.presence_request import USERS, PresenceRequest, statistics_of
@@ -52,7 +52,8 @@ from hexveil.publishing.memory.history import (
     memory_key,
     remember_day,
 )
-from hexveil.publishing.memory.score_history import score_facts
+from hexveil.publishing.memory.score_history import NOTHING, published_shape, score_facts
+from hexveil.publishing.memory.shape_history import forecast_bases, remember_shapes
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
@@ -84,11 +85,13 @@ def forecast_declared(
     """
     if history is None or not isinstance(facts, DeclaredFacts):
         return None
-    statistic, *others = [name for name in statistics_of(statistics) if name != USERS] or [MEAN]
-    if isinstance(term := term_of(statistic), Share) and not others:
-        facts = score_facts(facts, (term,))
-    elif term is not None or others:
-        return None
+    names = [name for name in statistics_of(statistics) if name != USERS] or [MEAN]
+    moments, terms = parse_statistics(names)
+    shape, terms = None, on_lattice(terms, facts.lattice)
+    if terms:
+        is_share = len(terms) == 1 and isinstance(terms[0], Share) and not moments
+        shape = None if is_share else published_shape(facts, terms, history)
+        facts = score_facts(facts, terms, shape)
     earlier = alike(memory_key(facts), history)
     if not earlier or facts.grid.n_cells > MOST_CELLS:
         return None
@@ -96,14 +99,20 @@ def forecast_declared(
     ordinal, place, slot = day_and_places(facts, history.day)
     n_cells, earlier_cells = place.size, [cell_names(day.place, day.slot) for day in days]
     number = {name: k for k, name in enumerate(cell_names(place, slot).tolist())}
-    rows = [number.get(name, n_cells) for name in np.concatenate(earlier_cells).tolist()]
+    # Cells of no declared grid, which only a stranger's folder has, are counted apart.
+    rows = [[number.get(name, n_cells) for name in names.tolist()] for names in earlier_cells]
     units = 1.0 / np.concatenate([day.share_squares for day in days])
-    n_open = np.bincount(rows, minlength=n_cells + 1)[:-1]
+    every = [row for own in rows for row in own]
+    n_open = np.bincount(every, minlength=n_cells + 1)[:-1]
     is_known, is_frequent = n_open > 0, n_open > SELDOM * len(days)
-    total = np.bincount(rows, units, n_cells + 1)[:-1].astype(np.float64)
+    total = np.bincount(every, units, n_cells + 1)[:-1].astype(np.float64)
     weight = np.where(is_frequent, total / np.maximum(n_open, 1), 0.0)
     if not (weight > 0).any():
         return None
+    releases = tuple(release.sha256 for release in earlier)
+    if shape is not None:
+        bases = forecast_bases(shape, earlier, rows, facts.grid.table.groupings(), n_cells)
+        return CellForecast(NOTHING, NOTHING, 0.0, releases, weight, shape, bases)
     users, squares = usual_deviation(days), 1.0 / np.maximum(weight[is_known], 1.0)
     blank = blank_day((ordinal, place[is_known], slot[is_known]), days[-1].bounds, users, squares)
     if (forecast := forecast_or_none(earlier, blank)) is None:
@@ -112,7 +121,6 @@ def forecast_declared(
     spread = float(np.hypot(np.std(forecast.mean), users))
     mean, deviation = np.full(n_cells, forecast.mean.mean()), np.full(n_cells, UNKNOWN * spread)
     mean[is_known], deviation[is_known] = forecast.mean, forecast.deviation
-    releases = tuple(release.sha256 for release in earlier)
     return CellForecast(mean, deviation, users, releases, weight)
 
 
@@ -134,9 +142,13 @@ def remember_averages(
     """
     facts, is_open, request = component.facts, decoded.is_open, component.request
     is_small = facts.grid.n_cells <= MOST_CELLS and bool(is_open.any())
-    is_remembered = request.has_map and (request.share or not request.terms)
-    if history is None or not is_remembered or not is_small:
+    if history is None or not request.has_map or not is_small:
         return decoded, None, None
+    if request.terms and not request.share:
+        prices = request.of_map.shape_allocation().prices(outputs)[is_open]
+        units = _units(request.of_map, decoded["weight_noisy"][is_open], prices)
+        memory = remember_shapes(component, outputs, decoded, history, units)
+        return decoded, *(memory or (None, None))
     if request.terms:
         facts = score_facts(facts, request.terms)
     if request.has_bins:  # the first day of a series, whatever is in the archive
@@ -211,6 +223,15 @@ def _look_at_bins(
     return look, allocation.prices(outputs), WITHIN_SHARE * users
 
 
+def _units(request: PresenceRequest, weight: Floats, prices: Ints) -> Floats:
+    """Return the number of units of each cell, by its noisy weight and its price."""
+    # A unit's weight is divided by the prices of its cells: a cell of a high price, among others of
+    # the usual one, has nearly all of it, and so about as many units as weight.
+    sure, power = np.maximum(weight, 1.0), request.promise.noise().power
+    relative = sure.sum() / (sure / prices).sum() / prices
+    return np.asarray(sure * (1.0 + (request.cells_of_unit - 1) * relative**power) ** (1.0 / power))
+
+
 def _summarize(
     facts: DeclaredFacts,
     request: PresenceRequest,
@@ -225,13 +246,7 @@ def _summarize(
         request, outputs, decoded
     )
     users *= bounds[1] - bounds[0]
-    weight = look.weight
-    # A unit's weight is divided by the prices of its cells: a cell of a high price, among others of
-    # the usual one, has nearly all of it, and so about as many units as weight.
-    sure, prices = np.maximum(weight, 1.0), every[is_open]
-    relative = sure.sum() / (sure / prices).sum() / prices
-    others = (request.cells_of_unit - 1) * relative**law.power
-    units = sure * (1.0 + others) ** (1.0 / law.power)
+    sure, units = np.maximum(look.weight, 1.0), _units(request, look.weight, every[is_open])
     drift = GAUSSIAN_DRIFT if isinstance(law, Gaussian) else DRIFT
     drift *= SHARE_DRIFT if request.terms else 1.0
     design = CellDesign(

@@ -61,16 +61,22 @@ def forecast_scores(
         return None
     shape, empty = None, CellForecast(NOTHING, NOTHING, 0.0, ())
     if not (len(terms) == 1 and isinstance(terms[0], Share)):
-        for release in reversed(history.releases):
-            if release.shape is None:
-                continue
-            shape = read_shape(release.shape)
-            if memory_key(score_facts(facts, terms, shape)) == release.key:
-                break
-        else:
+        shape = published_shape(facts, terms, history)
+        if shape is None:
             return empty
     forecast = forecast_cells(score_facts(facts, terms, shape), history) or empty
     return replace(forecast, shape=shape)
+
+
+def published_shape(facts: Facts, terms: Sequence[Term], history: History) -> PublishedShape | None:
+    """Return the shape of a series of the same statistics, by its newest release; None without."""
+    for release in reversed(history.releases):
+        if release.shape is not None:
+            shape = read_shape(release.shape)
+            is_alike = facts.bins is not None and np.array_equal(shape.edges, facts.bins.edges)
+            if is_alike and memory_key(score_facts(facts, terms, shape)) == release.key:
+                return shape
+    return None
 
 
 def read_shape(stated: Mapping[str, Any]) -> PublishedShape:

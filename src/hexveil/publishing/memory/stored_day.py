@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.learning.memory import Deviations, Forecast, usual_deviation
-from hexveil.learning.published_day import BINS, PublishedDay
+from hexveil.learning.published_day import BINS, PublishedDay, blank_day
 from hexveil.learning.remembering import OWN_SHARE, Remembered, estimate_day
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
@@ -44,6 +44,24 @@ ROW = np.dtype(
 )
 
 
+@dataclass(frozen=True, eq=False)
+class PublishedBins:
+    """Noisy bins of the open cells of a day with private presence.
+
+    Attributes
+    ----------
+    noisy : ndarray of float, shape (n_cells, n_bins)
+        In units.
+    place : ndarray of int64, shape (n_fine_bins,)
+    noise : float
+        Standard deviation of the noise of each.
+    """
+
+    noisy: Floats
+    place: Ints
+    noise: float
+
+
 @dataclass(frozen=True)
 class EarlierRelease:
     """A release of an earlier day, as it was published.
@@ -62,7 +80,8 @@ class EarlierRelease:
     key : str
         Value, bounds and grid: only releases that agree in them remember each other.
     shape : mapping, optional
-        Of mean ranks: the distribution that they are ranks in.
+        Of mean ranks: the distribution that they are ranks in. Of bins: that they are placed by.
+    bins : PublishedBins, optional
     """
 
     day: str
@@ -72,6 +91,7 @@ class EarlierRelease:
     deviations: Deviations | None
     key: str
     shape: Mapping[str, Any] | None = None
+    bins: PublishedBins | None = None
 
     def identity(self) -> dict[str, str]:
         """Return how a manifest names it."""
@@ -123,8 +143,17 @@ def to_bytes(rows: Rows) -> bytes:
     return file.getvalue()
 
 
-def from_bytes(content: bytes, n_cells: int) -> Rows:
-    """Return the rows of a file that anyone may have written.
+def row_of(memory: Mapping[str, Any]) -> Any:  # noqa: ANN401  a type of numpy
+    """Return the type of the rows of a file, by the manifest's section."""
+    if "bins" not in memory:
+        return ROW
+    n_bins, n_fine_bins = max(memory["bins"]) + 1, len(memory["bins"])
+    sizes = [("bins", "<f8", (n_bins,)), ("bases", "<f4", (n_fine_bins,))]
+    return np.dtype([("share_squares", "<f4"), *sizes])
+
+
+def from_bytes(content: bytes, n_cells: int, memory: Mapping[str, Any]) -> Rows:
+    """Return the rows of a file that anyone may have written; `memory` is the manifest's section.
 
     Raises
     ------
@@ -132,11 +161,19 @@ def from_bytes(content: bytes, n_cells: int) -> Rows:
         If it has not a row of finite numbers for each cell.
     """
     # Compared before it is read: a head could state any size.
-    if not n_cells * ROW.itemsize < len(content) <= n_cells * ROW.itemsize + HEADER:
+    row = row_of(memory)
+    if not n_cells * row.itemsize < len(content) <= n_cells * row.itemsize + HEADER:
         raise ValueError("its size is not that of the cells")
     rows = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-    if rows.dtype != ROW or rows.shape != (n_cells,):
+    if rows.dtype != row or rows.shape != (n_cells,):
         raise ValueError("its rows are not those of the cells")
+    if row != ROW:
+        if (
+            not all(np.isfinite(rows[name]).all() for name in row.names)
+            or (rows["bases"] < 0).any()
+        ):
+            raise ValueError("it has a number that none of its kind is")
+        return rows
     if not all(np.isfinite(rows[name]).all() for name in ("share_squares", "lasting", "edges")):
         raise ValueError("it has a number that is not finite")
     if not (np.diff(rows["edges"]) >= 0).all():
@@ -207,19 +244,27 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
     """
     stated = component_of(manifest)
     memory, bounds = stated["memory"], stated["bounds"]
-    deviations = memory["deviations"]
+    deviations = memory.get("deviations")
     ends = float(Fraction(bounds["lower"])), float(Fraction(bounds["upper"]))
     ends = (0.0, 1.0) if has_scores(stated) else ends
-    rows, is_open = from_bytes(content, table.num_rows), open_rows(table)
-    place, slot = places_of(table)
+    is_open = open_rows(table)
+    rows, (place, slot) = from_bytes(content, table.num_rows, memory)[is_open], places_of(table)
+    place, slot, bins = place[is_open], slot[is_open], None
+    if "bins" in memory:
+        when = date.fromisoformat(memory["day"]).toordinal(), place, slot
+        day = blank_day(when, ends, 1.0, rows["share_squares"].astype(np.float64))
+        bins = PublishedBins(rows["bins"], np.array(memory["bins"]), float(memory["noise"]))
+    else:
+        day = unpack(rows, (place, slot), memory, ends)
     return EarlierRelease(
         memory["day"],
         manifest["request"],
         hashlib.sha256(content).hexdigest(),
-        unpack(rows[is_open], (place[is_open], slot[is_open]), memory, ends),
+        day,
         None if deviations is None else Deviations(**deviations),
         memory["key"],
         memory.get("shape"),
+        bins,
     )
 
 
@@ -283,16 +328,16 @@ def check_memory(
     if memory is None or content is None:
         return
     try:
-        rows = from_bytes(content, table.num_rows)
+        rows = from_bytes(content, table.num_rows, memory)
     except ValueError as error:
         yield f"{FILE} cannot be read: {error}."
         return
     days = [entry["day"] for entry in memory["releases"]]
     if days != sorted({*days}) or (days and days[-1] >= memory["day"]):
         yield "the releases that estimates rest on are not earlier days, in order."
-    if bool(days) != (memory["deviations"] is not None):
+    if "bins" not in memory and bool(days) != (memory["deviations"] is not None):
         yield "the deviations of the memory and its releases do not belong together."
-    if days:
+    if days and "bins" not in memory:
         yield from _check_estimates(rows, table, stated)
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 from hexveil.base.errors import InputError
 from hexveil.publishing import components, receipt, signing
 from hexveil.publishing.kinds.distribution_checks import check_remembered
+from hexveil.publishing.kinds.presence_checks import check_bins
 from hexveil.publishing.manifest import FORMER, as_current
 from hexveil.publishing.markup import clean
 from hexveil.publishing.memory import stored_day
@@ -126,9 +127,9 @@ def load(folder: str | Path, *, key: str | Path | None = None) -> Release:
     check = read_folder(Path(folder), key=key)
     manifest = check.manifest
     memory = None
-    if stored_day.memory_of(manifest) is not None:
+    if (stated := stored_day.memory_of(manifest)) is not None:
         content = (check.folder / stored_day.FILE).read_bytes()
-        memory = stored_day.from_bytes(content, check.released.num_rows)
+        memory = stored_day.from_bytes(content, check.released.num_rows, stated)
     return Release(
         check.released, manifest, components.epsilon_spent(manifest), replayed=True, memory=memory
     )
@@ -282,7 +283,8 @@ class FolderCheck:
         content = untrusted_files.read_content(memory) if os.path.lexists(memory) else None
         issues = [*stored_day.check_memory(content, table, self.whole)]
         if content is not None and stored_day.has_scores(self.whole) and not issues:
-            issues = [*check_remembered(content, table, self.whole)]
+            check = check_bins if "bins" in self.whole["memory"] else check_remembered
+            issues = [*check(content, table, self.whole)]
         yield from issues
         for compared in (file_comparison.compare_csv, file_comparison.compare_geojson):
             try:

@@ -24,6 +24,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms import ThresholdMechanism
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.occupancy import Occupancy
 from hexveil.model.pair_columns import SuppressedPairs
@@ -78,8 +79,10 @@ class CellForecast(ReadOnlyArrays):
         Under private presence: effective units of each cell, 0 where none are expected.
     shape : PublishedShape, optional
         Of mean ranks: the distribution that they are ranks in. Of bins: that they are placed by.
-    bases : ndarray of float, shape (n_cells, n_fine_bins), optional
-        Of bins under private presence: the distribution of each cell.
+    shares : ndarray of float, shape (n_fine_bins,), optional
+        Of bins: that distribution by all earlier days.
+    tilts : TiltFit, optional
+        Of bins: what each cell's distribution is of it.
     """
 
     mean: Floats
@@ -88,7 +91,8 @@ class CellForecast(ReadOnlyArrays):
     releases: tuple[str, ...]
     weight: Floats | None = None
     shape: PublishedShape | None = None
-    bases: Floats | None = None
+    shares: Floats | None = None
+    tilts: TiltFit | None = None
 
 
 @dataclass(frozen=True, eq=False)

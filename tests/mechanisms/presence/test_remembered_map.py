@@ -7,6 +7,7 @@ import pytest
 
 from hexveil import HexveilError, InputError
 from hexveil.accounting.promise import PARTS
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.remembered_map import RememberedMap, RememberedShapes
 from hexveil.mechanisms.presence.shape_allocation import ShapeForm
@@ -23,7 +24,8 @@ def remembered(window, scores=None):
 
 def of_bins(prices, place):
     """Return the stages of distributions of two cells with these prices and bins."""
-    known = {"published": (np.full(4, 0.25), np.arange(4)), "bases": np.full((2, 4), 0.25)}
+    tilts = TiltFit(np.zeros((2, 3)), np.zeros((2, 3, 3)))
+    known = {"published": (np.full(4, 0.25), np.arange(4)), "tilts": tilts}
     return RememberedShapes(
         2, (1, 2, 3, 4), (), Fraction(2), ShapeForm(Fraction(0), Fraction(0), n_quantiles=3),
         releases=("",), cell_prices=prices, place=place, **known,

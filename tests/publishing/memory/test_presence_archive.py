@@ -14,6 +14,7 @@ import hexveil as hv
 from hexveil import InputError
 from hexveil.cli import main
 from hexveil.learning.remembering import estimate_day, remember
+from hexveil.mechanisms.distribution.tilt_estimation import legendre_terms, tilt
 from publishing.memory import archives
 
 RUN = f"""
@@ -199,13 +200,19 @@ def test_bins_of_earlier_days_add_up(city, tmp_path, monkeypatch, capsys):
     tables = [pq.read_table(folder / "cells.parquet") for folder in places]
     place, weight = np.array(stated["memory"]["bins"]), rows[1]["bins"].sum(axis=1)
     assert weight == pytest.approx(np.nan_to_num(tables[1]["weight_noisy"].to_numpy()))
-    forecast = rows[2]["bases"] @ np.eye(place.max() + 1)[place]
-    off = forecast - rows[1]["bins"] / np.maximum(weight, 1.0)[:, None]
-    even = np.bincount(place, stated["memory"]["shape"]["shares"])
-    heavy = weight > 40
-    assert np.abs(off[heavy]).mean() < 0.8 * np.abs(off + even - forecast)[heavy].mean()
+    shares, terms = (
+        np.array(stated["memory"]["shares"]),
+        legendre_terms(np.array(stated["memory"]["shares"])),
+    )
+    gather = np.eye(place.max() + 1)[place]
+    seen, heavy = rows[1]["bins"] / np.maximum(weight, 1.0)[:, None], weight > 40
+    off = [
+        tilt(shares, terms, alpha) @ gather - seen for alpha in (rows[2]["alpha"], np.zeros((1, 3)))
+    ]
+    forecast, alike = (np.abs(one[heavy]).mean() for one in off)
+    assert forecast < 0.8 * alike
     archives.check_values_enter_by_releases_alone(Path("bins/cars"), "bins.toml", "cars.parquet")
-    archives.forge(places[2], lambda rows: np.copyto(rows["bases"], rows["bases"][:, ::-1]))
+    archives.forge(places[2], lambda rows: rows["alpha"].__iadd__(0.5))
     with pytest.raises(InputError, match=r"p50 is not that of memory\.npy"):
         hv.verify(places[2])
     archives.forge(places[1], lambda rows: rows["bins"].__iadd__(1.0))

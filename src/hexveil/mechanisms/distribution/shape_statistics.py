@@ -253,8 +253,7 @@ def _drawn(
         rows = slice(begin, begin + CELLS_AT_ONCE)
         own = fit.rows(rows)
         around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
-        bases = shares if own.bases is None else own.bases
-        middle, drawn = (tilt(bases, terms, alpha) for alpha in (own.alpha, own.alpha + around))
+        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, own.alpha + around))
         if adjusted is not None:
             middle, drawn = adjusted(rows, middle, drawn)
         estimate, draws = statistics.of(middle), statistics.of(drawn)

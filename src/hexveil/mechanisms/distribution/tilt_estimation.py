@@ -42,7 +42,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import ESTIMATES, parts_of_work
 
@@ -69,7 +69,7 @@ def fit_bins(
     weight: Floats,
     variance: Floats,
     groups: Sequence[Ints] = (),
-    bases: Floats | None = None,
+    forecast: TiltFit | None = None,
 ) -> TiltFit:
     """Return the tilts of cells from their noisy bins.
 
@@ -87,13 +87,14 @@ def fit_bins(
         Variance of a bin's share of the weight: noise, and weights that are not those of records.
     groups : sequence of ndarray of int64, shape (n_cells,)
         Label of each cell in each grouping: its place, its slot.
-    bases : ndarray of float, shape (n_cells, n_fine_bins), optional
-        Distribution that each cell's is a tilted form of, in the place of P; ranks are those of P.
+    forecast : TiltFit, optional
+        By earlier days: tilts are those, and what m, labels and η of this day add.
     """
-    target, tilted = noisy / weight[:, None], shares if bases is None else bases
-    likelihood = _BinLikelihood(tilted, legendre_terms(shares), target, place, 1.0 / variance)
-    alpha = np.zeros((weight.size, likelihood.terms.shape[1]))
-    prior = _TiltPrior(*alpha.shape, groups)
+    likelihood = _BinLikelihood(shares, noisy / weight[:, None], place, 1.0 / variance)
+    size = weight.size, likelihood.terms.shape[1]
+    if forecast is None:
+        forecast = TiltFit(np.zeros(size), np.zeros((*size, size[1])))
+    alpha, prior = forecast.alpha, _TiltPrior(forecast, groups)
     for _ in parts_of_work(ESTIMATES, range(ROUNDS)):
         information, score = likelihood.linearised(alpha)
         prior.update_means(information, score)
@@ -101,10 +102,12 @@ def fit_bins(
         # A bounded step: far from the mode the curvature of one point misleads.
         alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
         prior.update_spread(information, alpha)
-    return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)), bases)
+    return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)))
 
 
 SAMPLING, DRIFT, INFLATION = 0.02, 0.004, 3.25
+REMEMBERED_INFLATION = 2.0
+"""The same of days with a forecast, whose deviations are known from more numbers."""
 LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
 """Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
 
@@ -115,7 +118,7 @@ def fit_cells(
     place: Ints,
     noise: float | Floats,
     groups: Sequence[Ints] = (),
-    bases: Floats | None = None,
+    forecast: TiltFit | None = None,
     n_days: float | Floats = 1.0,
 ) -> TiltFit:
     """Return the tilts of cells by noisy bins of private weights: see `fit_bins`.
@@ -124,8 +127,7 @@ def fit_cells(
     """
     weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))
     variance = (noise / weight) ** 2 + SAMPLING / np.maximum(n_days * weight, 1.0) + DRIFT
-    fit = fit_bins(shares, bins, place, weight, variance, groups, bases)
-    return TiltFit(fit.alpha, INFLATION * fit.covariance, bases)
+    return fit_bins(shares, bins, place, weight, variance, groups, forecast)
 
 
 def expected_weights(noisy: Floats, variance: float | Floats) -> Floats:
@@ -144,10 +146,8 @@ def expected_weights(noisy: Floats, variance: float | Floats) -> Floats:
 class _BinLikelihood:
     """Normal likelihood of the shares of bins: terms, bin of each fine bin, target, precision."""
 
-    def __init__(
-        self, shares: Floats, terms: Floats, target: Floats, place: Ints, precision: Floats
-    ) -> None:
-        self.shares, self.terms = shares, terms
+    def __init__(self, shares: Floats, target: Floats, place: Ints, precision: Floats) -> None:
+        self.shares, self.terms = shares, legendre_terms(shares)
         self.gather = np.eye(target.shape[1])[place]
         self.target, self.precision = target, precision
 
@@ -182,9 +182,10 @@ class _LabelEffect:
 
 
 class _TiltPrior:
-    """Prior of the tilts of all cells: m, effects of groupings, and Λ of single cells."""
+    """Prior of the tilts of all cells: forecast, m, effects of groupings, and Λ of single cells."""
 
-    def __init__(self, n_cells: int, n_terms: int, groups: Sequence[Ints]) -> None:
+    def __init__(self, forecast: TiltFit, groups: Sequence[Ints]) -> None:
+        self._forecast, (n_cells, n_terms) = forecast, forecast.alpha.shape
         codes = [np.unique(group, return_inverse=True)[1] for group in groups]
         self._effects = [
             _LabelEffect(code, n_terms)
@@ -195,18 +196,19 @@ class _TiltPrior:
         self._mean, self._mean_covariance = np.zeros(n_terms), np.zeros((n_terms, n_terms))
         self._spread = PSEUDO_VARIANCE * _by_order(n_terms)
         self._mean_precision = np.linalg.inv(MEAN_VARIANCE * _by_order(n_terms))
-        self._none = np.zeros((n_cells, n_terms))
 
     def _sum(self, *, without: _LabelEffect | None = None) -> Floats:
-        """Return the sum of effects of each cell, shape (n_cells, n_terms)."""
+        """Return the forecast and the effects of each cell, shape (n_cells, n_terms)."""
         terms = (effect.effect[effect.group] for effect in self._effects if effect is not without)
-        return np.asarray(sum(terms, self._none), dtype=np.float64)
+        return np.asarray(sum(terms, self._forecast.alpha), dtype=np.float64)
+
+    def _spreads(self, multiple: float = 1.0) -> Floats:
+        """Return Λ and what the forecast leaves open, of each cell."""
+        return np.asarray(multiple * self._spread + self._forecast.covariance)
 
     def update_means(self, information: Floats, score: Floats) -> None:
         """Update m and the effects from J and h, η integrated out."""
-        shrinkage: Floats = np.linalg.inv(self._unit + information @ self._spread).astype(
-            np.float64
-        )
+        shrinkage = np.asarray(np.linalg.inv(self._unit + information @ self._spreads()))
         marginal_information, marginal_score = shrinkage @ information, _times(shrinkage, score)
         self._mean_covariance = np.linalg.inv(
             marginal_information.sum(axis=0) + self._mean_precision
@@ -223,14 +225,17 @@ class _TiltPrior:
 
     def modes(self, information: Floats, score: Floats) -> Floats:
         """Return the tilts that J, h and the prior lead to."""
-        inverse = np.linalg.inv(self._spread)
-        covariance = np.linalg.inv(information + inverse)
-        return _times(covariance, score + (self._mean + self._sum()) @ inverse)
+        inverse: Floats = np.linalg.inv(self._spreads()).astype(np.float64)
+        covariance: Floats = np.linalg.inv(information + inverse).astype(np.float64)
+        return _times(covariance, score + _times(inverse, self._mean + self._sum()))
 
     def update_spread(self, information: Floats, alpha: Floats) -> None:
-        """Update Λ by the expectation of η ηᵀ."""
-        covariance = np.linalg.inv(information + np.linalg.inv(self._spread))
-        deviation = alpha - self._mean - self._sum()
+        """Update Λ by the expectation of η ηᵀ: of what a cell is off by, the part of its day."""
+        inverse: Floats = np.linalg.inv(self._spreads()).astype(np.float64)
+        own = self._spread @ inverse
+        posterior = np.linalg.inv(information + inverse)
+        covariance = own @ (posterior @ np.swapaxes(own, 1, 2) - self._spread) + self._spread
+        deviation = _times(own, alpha - self._mean - self._sum())
         self._spread = _spread(covariance, deviation, PSEUDO_CELLS, PSEUDO_VARIANCE)
 
     def covariance(self, information: Floats, score: Floats) -> Floats:
@@ -242,7 +247,7 @@ class _TiltPrior:
         )
         evidence, covariances = [], []
         for multiple in MULTIPLES:
-            spread = multiple * self._spread
+            spread = self._spreads(multiple)
             gain = np.linalg.inv(self._unit + spread @ information)
             posterior = gain @ spread
             fits = np.einsum("ck,ckl,cl->c", score, posterior, score) + np.linalg.slogdet(gain)[1]
@@ -287,8 +292,8 @@ def tilt(shares: Floats, terms: Floats, alpha: Floats) -> Floats:
 
     Parameters
     ----------
-    shares : ndarray of float, shape (n_bins,) or (n_cells, n_bins)
-        Positive: P, or a distribution of each cell.
+    shares : ndarray of float, shape (n_bins,)
+        P, positive.
     terms : ndarray of float, shape (n_bins, n_terms)
     alpha : ndarray of float, shape (..., n_terms)
     """
@@ -358,18 +363,14 @@ class TiltFit(ReadOnlyArrays):
     alpha : ndarray of float, shape (n_cells, n_terms)
         Posterior modes.
     covariance : ndarray of float, shape (n_cells, n_terms, n_terms)
-    bases : ndarray of float, shape (n_cells, n_fine_bins), optional
-        What is tilted in the place of the pooled shape.
     """
 
     alpha: Floats
     covariance: Floats
-    bases: Floats | None = None
 
-    def rows(self, rows: slice) -> TiltFit:
+    def rows(self, rows: slice | Bools) -> TiltFit:
         """Return the tilts of some cells."""
-        bases = None if self.bases is None else self.bases[rows]
-        return TiltFit(self.alpha[rows], self.covariance[rows], bases)
+        return TiltFit(self.alpha[rows], self.covariance[rows])
 
 
 def tilt_to_means(shares: Floats, values: Floats, target: Floats) -> Floats:

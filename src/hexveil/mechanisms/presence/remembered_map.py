@@ -28,6 +28,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
 from hexveil.mechanisms.pooled_law import BeyondRange, nothing_beyond
 from hexveil.mechanisms.presence.contribution import MAX_PRICE, CellWindow, weight_map
 from hexveil.mechanisms.presence.presence_allocation import FINE_MAP, PresenceAllocation
@@ -117,16 +118,16 @@ class RememberedShapes(ShapeAllocation):
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin in the cells.
     published : tuple of ndarray, shape (n_fine_bins,)
-        Pooled shares of the first day, and the bin of each fine bin in its finest measurement.
-    bases : ndarray of float, shape (n_cells, n_fine_bins)
-        Distribution of each cell by earlier days.
+        Pooled shares, and the bin of each fine bin in the finest measurement of the first day.
+    tilts : TiltFit
+        Of each cell, by earlier days.
     """
 
     releases: tuple[str, ...]
     cell_prices: Ints = field(repr=False)
     place: Ints = field(repr=False)
     published: tuple[Floats, Ints] = field(repr=False)
-    bases: Floats = field(repr=False)
+    tilts: TiltFit = field(repr=False)
 
     def __post_init__(self) -> None:
         """Refuse prices and bins that the sensitivity does not allow, whatever led to them."""
@@ -157,13 +158,13 @@ class RememberedShapes(ShapeAllocation):
         return self._decided(outputs)[1]
 
     def pooled_shape(self, outputs: Outputs) -> tuple[Floats, Ints]:
-        """Return the shares of the first day; all bins that were measured, of cells, too."""
+        """Return the shares by earlier days; all bins that were measured, of cells, too."""
         shares, measured = self.published
         return shares, joined_places(measured, self.cell_place(outputs))
 
-    def bases_of(self, cells: Ints | Bools) -> Floats | None:
-        """Return the distribution of each cell by earlier days."""
-        return self.bases[cells]
+    def forecast_of(self, cells: Bools) -> TiltFit | None:
+        """Return the tilts of cells by earlier days."""
+        return self.tilts.rows(cells)
 
     def statement(self, outputs: Outputs) -> dict[str, Any]:
         """Return the releases that bins and prices rest on, and the bins in use."""

@@ -63,7 +63,12 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     between_cells,
     cell_statistics,
 )
-from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, fit_cells
+from hexveil.mechanisms.distribution.tilt_estimation import (
+    INFLATION,
+    REMEMBERED_INFLATION,
+    TiltFit,
+    fit_cells,
+)
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -201,8 +206,8 @@ class ShapeAllocation(AnyUnitPlan):
         """Return the shares of fine bins, and the bin of each in the finest measurement."""
         return self.shape.shares(outputs), self.shape.measured_place(outputs)
 
-    def bases_of(self, cells: Ints | Bools) -> Floats | None:  # noqa: ARG002  see RememberedShapes
-        """Return the distribution that each cell's is a tilted form of; None of the pooled one."""
+    def forecast_of(self, cells: Bools) -> TiltFit | None:  # noqa: ARG002  see RememberedShapes
+        """Return the tilts of cells by earlier days; None without."""
         return None
 
     def noisy_bins(self, outputs: Outputs) -> Floats:
@@ -233,7 +238,7 @@ class ShapeAllocation(AnyUnitPlan):
                 bins[is_open],
                 self.law.number_deviation / PARTS,
                 [group[is_open] for group in groups],
-                self.bases_of(is_open),
+                self.forecast_of(is_open),
             )
             numbers[:, is_open] = made.estimate, made.low, made.high, made.error
             between = between_cells(made.estimate, made.error, statistics.half_bins)
@@ -302,12 +307,14 @@ def estimate_cells(
     bins: Floats,
     noise: float,
     groups: Sequence[Ints],
-    bases: Floats | None,
+    forecast: TiltFit | None,
 ) -> CellEstimates:
     """Return the statistics of cells by their noisy bins: see `ShapeAllocation.decode`."""
     shares, measured = pooled
-    fit = fit_cells(shares, bins, place, noise, groups, bases)
-    return cell_statistics(statistics, shares, fit, INFLATION, measured)
+    fit = fit_cells(shares, bins, place, noise, groups, forecast)
+    inflation = INFLATION if forecast is None else REMEMBERED_INFLATION
+    inflated = TiltFit(fit.alpha, inflation * fit.covariance)
+    return cell_statistics(statistics, shares, inflated, inflation, measured)
 
 
 def binned_stage(

@@ -309,16 +309,16 @@ class PresenceRequest:
         first = ShapeAllocation(*known, self.epsilon, self.shape_form(), *rest)
         if self.forecast is None or self.forecast.shape is None:
             return first
-        shape, bases = self.forecast.shape, self.forecast.bases
-        assert bases is not None  # noqa: S101  beside a shape
+        shape, shares, tilts = self.forecast.shape, self.forecast.shares, self.forecast.tilts
+        assert shares is not None and tilts is not None  # noqa: S101, PT018  beside a shape
         edges = np.array(first.threshold_edges, dtype=np.int64)
         return RememberedShapes(
             *known, self.epsilon, ShapeForm(PURE, PURE, n_quantiles=REMEMBERED_BINS), *rest,
             releases=self.forecast.releases,
             cell_prices=self._expected_weights(self.forecast)[1],
             place=first.shape.quantile_place(shape.shares, REMEMBERED_BINS, edges),
-            published=(shape.shares, shape.place),
-            bases=bases,
+            published=(shares, shape.place),
+            tilts=tilts,
         )  # fmt: skip
 
     @property

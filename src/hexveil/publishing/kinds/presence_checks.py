@@ -25,6 +25,7 @@ from hexveil.base.arrays import Bools, Floats
 from hexveil.base.errors import InputError
 from hexveil.base.rational import round_up
 from hexveil.mechanisms.distribution.shape_statistics import MEAN, ShapeStatistics
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
 from hexveil.mechanisms.presence import presence_decoding
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
@@ -231,17 +232,22 @@ def check_bins(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]
     shape, place = read_shape(memory["shape"]), np.array(memory["bins"])
     weight = numbers_of(opened, "weight_noisy")
     is_whole = np.allclose(rows["bins"].sum(axis=1), weight, rtol=TOLERANCE, atol=TOLERANCE)
-    if not (is_whole and is_same(memory["noise"], noise) and place.size == shape.edges.size):
+    if not (
+        is_whole
+        and is_same(memory["noise"], noise)
+        and place.size == shape.edges.size == len(memory["shares"])
+    ):
         yield f"the bins in {stored_day.FILE} are not those of the weights."
         return
-    measured, bases = shape.place, None
+    measured, forecast = shape.place, None
     if memory["releases"]:
-        measured, bases = joined_places(shape.place, place), rows["bases"].astype(np.float64)
+        measured = joined_places(shape.place, place)
+        forecast = TiltFit(rows["alpha"], rows["covariance"])
     moments, terms = parse_statistics(released.map_statistics(plan["statistics"]))
     known = FineBins(shape.edges), lattice, on_lattice(terms, lattice), bool(moments)
     groups = _groupings(opened, manifest["grid"])
-    pooled, statistics = (shape.shares, measured), ShapeStatistics(*known)
-    made = estimate_cells(statistics, pooled, place, rows["bins"], noise, groups, bases)
+    pooled, statistics = (np.array(memory["shares"]), measured), ShapeStatistics(*known)
+    made = estimate_cells(statistics, pooled, place, rows["bins"], noise, groups, forecast)
     for name, *ends in zip(
         statistics.columns, *(one.T for one in vars(made).values()), strict=True
     ):

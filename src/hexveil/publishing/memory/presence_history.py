@@ -53,7 +53,7 @@ from hexveil.publishing.memory.history import (
     remember_day,
 )
 from hexveil.publishing.memory.score_history import NOTHING, published_shape, score_facts
-from hexveil.publishing.memory.shape_history import forecast_bases, remember_shapes
+from hexveil.publishing.memory.shape_history import forecast_shapes, remember_shapes
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.smoothing.user_mean_law import (
     WEIGHT_DRIFT,
@@ -111,8 +111,8 @@ def forecast_declared(
         return None
     releases = tuple(release.sha256 for release in earlier)
     if shape is not None:
-        bases = forecast_bases(shape, earlier, rows, facts.grid.table.groupings(), n_cells)
-        return CellForecast(NOTHING, NOTHING, 0.0, releases, weight, shape, bases)
+        tilts = forecast_shapes(shape, earlier, rows, facts.grid.table.groupings(), n_cells)
+        return CellForecast(NOTHING, NOTHING, 0.0, releases, weight, shape, *tilts)
     users, squares = usual_deviation(days), 1.0 / np.maximum(weight[is_known], 1.0)
     blank = blank_day((ordinal, place[is_known], slot[is_known]), days[-1].bounds, users, squares)
     if (forecast := forecast_or_none(earlier, blank)) is None:
@@ -147,8 +147,7 @@ def remember_averages(
     if request.terms and not request.share:
         prices = request.of_map.shape_allocation().prices(outputs)[is_open]
         units = _units(request.of_map, decoded["weight_noisy"][is_open], prices)
-        memory = remember_shapes(component, outputs, decoded, history, units)
-        return decoded, *(memory or (None, None))
+        return decoded, *remember_shapes(component, outputs, is_open, history, units)
     if request.terms:
         facts = score_facts(facts, request.terms)
     if request.has_bins:  # the first day of a series, whatever is in the archive

@@ -29,6 +29,7 @@ from hexveil.publishing.memory.history import History, forecast_cells, memory_ke
 
 Facts = TypeVar("Facts", PublicMetadata, DeclaredFacts)
 NOTHING = np.zeros(0)
+EMPTY = CellForecast(NOTHING, NOTHING, 0.0, ())
 
 
 def score_facts(facts: Facts, terms: Sequence[Term], shape: PublishedShape | None = None) -> Facts:
@@ -59,12 +60,12 @@ def forecast_scores(
     terms = on_lattice(parse_statistics(statistics)[1], facts.lattice)
     if any(isinstance(term, Histogram) for term in terms):
         return None
-    shape, empty = None, CellForecast(NOTHING, NOTHING, 0.0, ())
+    shape = None
     if not (len(terms) == 1 and isinstance(terms[0], Share)):
         shape = published_shape(facts, terms, history)
         if shape is None:
-            return empty
-    forecast = forecast_cells(score_facts(facts, terms, shape), history) or empty
+            return EMPTY
+    forecast = forecast_cells(score_facts(facts, terms, shape), history) or EMPTY
     return replace(forecast, shape=shape)
 
 

@@ -1,42 +1,38 @@
 """Distributions under private presence that remember earlier days: noisy bins add up.
 
 The first day of a series pays for the pooled shape; later days place their bins by it. The bins of
-a cell over earlier days, each counting half as much a week later, give its distribution, as a
-tilted form of the pooled one (`tilt_estimation`), shared by place and slot. A day's own bins tilt
-that distribution further. How far forecasts are off shows in the spread of these tilts, so that
-intervals widen after a change. Everything here is made of published numbers.
+a cell over earlier days, each counting half as much a week later, give a forecast of its tilts
+(`tilt_estimation`), which take after those of its place and slot. A day's own bins tilt further:
+how far forecasts are off shows in their spread over all cells, so that intervals widen after a
+change. Everything here is made of published numbers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hexveil.accounting.promise import PARTS
-from hexveil.base.arrays import Floats, Ints
-from hexveil.mechanisms.distribution.tilt_estimation import fit_cells, legendre_terms, tilt
-from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
-from hexveil.mechanisms.presence.remembered_map import RememberedShapes
+from hexveil.base.arrays import Bools, Floats, Ints
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_cells
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.planning.allocation import PublishedShape
 from hexveil.planning.presence.presence_plan import PresenceComponent
 from hexveil.publishing.memory.history import History, alike, memory_key
-from hexveil.publishing.memory.score_history import score_facts
+from hexveil.publishing.memory.score_history import EMPTY, score_facts
 from hexveil.publishing.memory.stored_day import EarlierRelease, Rows, row_of
 
 HALF_LIFE = 7.0
 """Days after which numbers count half as much."""
 LEAST_SEEN = 0.1
 """Least share of a bin over all days, in its share by the first day's shape."""
-MOST_BYTES = 900_000
-"""Of the file: larger maps are not remembered."""
 
 
-def forecast_bases(
+def forecast_shapes(
     shape: PublishedShape, earlier: Sequence[EarlierRelease], cells: Sequence[Sequence[int]],
     groups: Sequence[Ints], n_cells: int,
-) -> Floats:  # fmt: skip
-    """Return the distribution of each cell by earlier days, shape (n_cells, n_fine_bins).
+) -> tuple[Floats, TiltFit]:  # fmt: skip
+    """Return the pooled shares by earlier days, and the tilts of cells.
 
     Parameters
     ----------
@@ -70,43 +66,45 @@ def forecast_bases(
         shares, total[known] / count[:, None], place, np.sqrt(noise) / count,
         [group[known] for group in groups], n_days=count**2 / squares,
     )  # fmt: skip
-    bases = np.tile(shares, (n_cells, 1))
-    bases[known] = tilt(shares, legendre_terms(shares), fit.alpha)
-    return bases.astype(np.float32).astype(np.float64)  # as they are published
+    # A cell that was never open is like the others, as far as is known.
+    away = fit.alpha - fit.alpha.mean(axis=0)
+    between = away.T @ away / known.size + fit.covariance.mean(axis=0)
+    alpha = np.tile(fit.alpha.mean(axis=0), (n_cells, 1))
+    covariance = np.tile(between, (n_cells, 1, 1))
+    alpha[known], covariance[known] = fit.alpha, fit.covariance
+    return shares, TiltFit(alpha, covariance)
 
 
 def remember_shapes(
     component: PresenceComponent,
     outputs: Outputs,
-    decoded: ReleasedMap,
+    is_open: Bools,
     history: History,
     units: Floats,
-) -> tuple[Rows, Mapping[str, Any]] | None:
-    """Return the file of a day for later ones, and the manifest's section; None if too large."""
-    request, is_open = component.request.of_map, decoded.is_open
-    allocation, forecast = request.shape_allocation(), request.forecast
-    if isinstance(allocation, RememberedShapes) and forecast and forecast.shape:
-        bases, shape, releases = allocation.bases, forecast.shape, forecast.releases
-    else:
-        shares, measured = allocation.pooled_shape(outputs)
-        bases = np.tile(shares, (is_open.size, 1))
-        shape, releases = PublishedShape(np.array(allocation.fine_edges), shares, measured), ()
-    place, key = (
-        allocation.cell_place(outputs),
-        memory_key(score_facts(component.facts, request.terms, shape)),
-    )
+) -> tuple[Rows, dict[str, Any]]:
+    """Return the file of a day for later ones, and the manifest's section.
+
+    `units` are those of open cells.
+    """
+    request = component.request.of_map
+    allocation, forecast = request.shape_allocation(), request.forecast or EMPTY
+    shares, measured = allocation.pooled_shape(outputs)
+    own = PublishedShape(np.array(allocation.fine_edges), shares, measured)
+    shape, place = forecast.shape or own, allocation.cell_place(outputs)
+    key = memory_key(score_facts(component.facts, request.terms, shape))
+    earlier = [one for one in alike(key, history) if one.sha256 in forecast.releases]
     memory = {
         "key": key,
         "day": history.day.isoformat(),
         "shape": {name: one.tolist() for name, one in vars(shape).items()},
+        "shares": shares.tolist(),
         "bins": place.tolist(),
         "noise": allocation.law.number_deviation / PARTS,
-        "releases": [r.identity() for r in alike(key, history) if r.sha256 in releases],
+        "releases": [release.identity() for release in earlier],
     }
     rows = np.zeros(is_open.size, dtype=row_of(memory))
-    if rows.nbytes > MOST_BYTES:
-        return None
-    rows["bases"] = bases
+    if forecast.tilts is not None:
+        rows["alpha"], rows["covariance"] = forecast.tilts.alpha, forecast.tilts.covariance
     rows["bins"][is_open] = allocation.noisy_bins(outputs)[is_open]
     rows["share_squares"][is_open] = 1.0 / units
     return rows, memory

@@ -22,6 +22,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.learning.memory import Deviations, Forecast, usual_deviation
 from hexveil.learning.published_day import BINS, PublishedDay, blank_day
 from hexveil.learning.remembering import OWN_SHARE, Remembered, estimate_day
+from hexveil.mechanisms.distribution.tilt_estimation import N_TERMS
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE
@@ -147,9 +148,9 @@ def row_of(memory: Mapping[str, Any]) -> Any:  # noqa: ANN401  a type of numpy
     """Return the type of the rows of a file, by the manifest's section."""
     if "bins" not in memory:
         return ROW
-    n_bins, n_fine_bins = max(memory["bins"]) + 1, len(memory["bins"])
-    sizes = [("bins", "<f8", (n_bins,)), ("bases", "<f4", (n_fine_bins,))]
-    return np.dtype([("share_squares", "<f4"), *sizes])
+    bins = ("bins", "<f8", (max(memory["bins"]) + 1,))
+    tilts = ("alpha", "<f8", (N_TERMS,)), ("covariance", "<f8", (N_TERMS, N_TERMS))
+    return np.dtype([("share_squares", "<f4"), bins, *tilts])
 
 
 def from_bytes(content: bytes, n_cells: int, memory: Mapping[str, Any]) -> Rows:
@@ -168,11 +169,8 @@ def from_bytes(content: bytes, n_cells: int, memory: Mapping[str, Any]) -> Rows:
     if rows.dtype != row or rows.shape != (n_cells,):
         raise ValueError("its rows are not those of the cells")
     if row != ROW:
-        if (
-            not all(np.isfinite(rows[name]).all() for name in row.names)
-            or (rows["bases"] < 0).any()
-        ):
-            raise ValueError("it has a number that none of its kind is")
+        if not all(np.isfinite(rows[name]).all() for name in row.names):
+            raise ValueError("it has a number that is not finite")
         return rows
     if not all(np.isfinite(rows[name]).all() for name in ("share_squares", "lasting", "edges")):
         raise ValueError("it has a number that is not finite")

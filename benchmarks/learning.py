@@ -34,6 +34,10 @@ seeds 97 and 101 and these flights showed intervals of shares to be a little too
 then widened on the tuning sets and judged, once, on cars of the seeds 103 and 107, 16 days, and on
 flights from 1 November.
 
+Quantiles under private presence, in bins that add up: tuning cars of the seeds 11 and 12, flights
+of January and March; judging, once, cars of the seeds 109 and 113, 16 days, and flights, 28 days
+from 1 December and 18 days from 13 October.
+
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half
 speed from day 21 on, and from day 26 on half of the fleet is gone. Ranges follow from memory as in

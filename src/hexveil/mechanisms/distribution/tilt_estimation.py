@@ -232,10 +232,10 @@ class _TiltPrior:
     def update_spread(self, information: Floats, alpha: Floats) -> None:
         """Update Λ by the expectation of η ηᵀ: of what a cell is off by, the part of its day."""
         inverse: Floats = np.linalg.inv(self._spreads()).astype(np.float64)
-        own = self._spread @ inverse
+        gain = self._spread @ inverse
         posterior = np.linalg.inv(information + inverse)
-        covariance = own @ (posterior @ np.swapaxes(own, 1, 2) - self._spread) + self._spread
-        deviation = _times(own, alpha - self._mean - self._sum())
+        covariance = gain @ (posterior @ np.swapaxes(gain, 1, 2) - self._spread) + self._spread
+        deviation = _times(gain, alpha - self._mean - self._sum())
         self._spread = _spread(covariance, deviation, PSEUDO_CELLS, PSEUDO_VARIANCE)
 
     def covariance(self, information: Floats, score: Floats) -> Floats:

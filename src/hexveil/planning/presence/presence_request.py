@@ -304,22 +304,29 @@ class PresenceRequest:
         """Return the plan of distributions."""
         assert self.bins is not None  # noqa: S101  see __post_init__
         thresholds = {t.edge(self.lattice) for t in self.terms if isinstance(t, Share)}
-        known = self.grid.n_cells, tuple(self.bins.edges.tolist()), tuple(sorted(thresholds))
-        rest = self._false_openings, self.delta
-        first = ShapeAllocation(*known, self.epsilon, self.shape_form(), *rest)
+        plan = ShapeAllocation(
+            self.grid.n_cells,
+            tuple(self.bins.edges.tolist()),
+            tuple(sorted(thresholds)),
+            self.epsilon,
+            self.shape_form(),
+            self._false_openings,
+            self.delta,
+        )
         if self.forecast is None or self.forecast.shape is None:
-            return first
+            return plan
         shape, shares, tilts = self.forecast.shape, self.forecast.shares, self.forecast.tilts
         assert shares is not None and tilts is not None  # noqa: S101, PT018  beside a shape
-        edges = np.array(first.threshold_edges, dtype=np.int64)
+        form = ShapeForm(PURE, PURE, n_quantiles=REMEMBERED_BINS)
+        edges = np.array(plan.threshold_edges, dtype=np.int64)
         return RememberedShapes(
-            *known, self.epsilon, ShapeForm(PURE, PURE, n_quantiles=REMEMBERED_BINS), *rest,
+            **vars(plan) | {"form": form},
             releases=self.forecast.releases,
             cell_prices=self._expected_weights(self.forecast)[1],
-            place=first.shape.quantile_place(shape.shares, REMEMBERED_BINS, edges),
+            place=plan.shape.quantile_place(shape.shares, REMEMBERED_BINS, edges),
             published=(shares, shape.place),
             tilts=tilts,
-        )  # fmt: skip
+        )
 
     @property
     def _false_openings(self) -> float | None:

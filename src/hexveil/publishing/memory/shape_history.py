@@ -24,7 +24,7 @@ from hexveil.publishing.memory.stored_day import EarlierRelease, Rows, row_of
 
 HALF_LIFE = 7.0
 """Days after which numbers count half as much."""
-LEAST_SEEN = 0.1
+LEAST_MASS = 0.1
 """Least share of a bin over all days, in its share by the first day's shape."""
 
 
@@ -49,26 +49,26 @@ def forecast_shapes(
     assert newest is not None  # noqa: S101  of a series of bins
     place, today = newest.place, earlier[-1].published.day
     total, sums = np.zeros((n_cells + 1, int(place.max()) + 1)), np.zeros((3, n_cells + 1))
-    for release, own in zip(earlier, cells, strict=True):
+    for release, rows in zip(earlier, cells, strict=True):
         bins = release.bins
         if bins is None or not np.array_equal(bins.place, place):
             continue
         weight = 0.5 ** ((today - release.published.day) / HALF_LIFE)
-        total[own] += weight * bins.noisy
-        sums[:, own] += np.array([weight, weight**2, (weight * bins.noise) ** 2])[:, None]
+        total[rows] += weight * bins.noisy
+        sums[:, rows] += np.array([weight, weight**2, (weight * bins.noise) ** 2])[:, None]
     known = np.flatnonzero(sums[0, :-1])
     count, squares, noise = sums[:, known]
-    masses, seen = np.bincount(place, shape.shares), np.maximum(total.sum(axis=0), 0.0)
-    seen = np.maximum(seen / max(seen.sum(), 1.0), LEAST_SEEN * masses)
-    shares = shape.shares * (seen / masses)[place]
+    masses, measured = np.bincount(place, shape.shares), np.maximum(total.sum(axis=0), 0.0)
+    measured = np.maximum(measured / max(measured.sum(), 1.0), LEAST_MASS * masses)
+    shares = shape.shares * (measured / masses)[place]
     shares = shares / shares.sum()
     fit = fit_cells(
         shares, total[known] / count[:, None], place, np.sqrt(noise) / count,
         [group[known] for group in groups], n_days=count**2 / squares,
     )  # fmt: skip
     # A cell that was never open is like the others, as far as is known.
-    away = fit.alpha - fit.alpha.mean(axis=0)
-    between = away.T @ away / known.size + fit.covariance.mean(axis=0)
+    deviation = fit.alpha - fit.alpha.mean(axis=0)
+    between = deviation.T @ deviation / known.size + fit.covariance.mean(axis=0)
     alpha = np.tile(fit.alpha.mean(axis=0), (n_cells, 1))
     covariance = np.tile(between, (n_cells, 1, 1))
     alpha[known], covariance[known] = fit.alpha, fit.covariance
@@ -89,10 +89,10 @@ def remember_shapes(
     request = component.request.of_map
     allocation, forecast = request.shape_allocation(), request.forecast or EMPTY
     shares, measured = allocation.pooled_shape(outputs)
-    own = PublishedShape(np.array(allocation.fine_edges), shares, measured)
-    shape, place = forecast.shape or own, allocation.cell_place(outputs)
+    released = PublishedShape(np.array(allocation.fine_edges), shares, measured)
+    shape, place = forecast.shape or released, allocation.cell_place(outputs)
     key = memory_key(score_facts(component.facts, request.terms, shape))
-    earlier = [one for one in alike(key, history) if one.sha256 in forecast.releases]
+    earlier = [release for release in alike(key, history) if release.sha256 in forecast.releases]
     memory = {
         "key": key,
         "day": history.day.isoformat(),

@@ -142,30 +142,26 @@ class PlannedRelease:
         return replace(self, plan=used), replayed
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Book the privacy cost, then draw the noise; a repeated request costs nothing."""
-        if self.dataset is None:
-            return self._publish_declared(account, book)
+        """Book the privacy cost, then draw the noise; a repeated request costs nothing.
+
+        Under private presence records are read only where noise is to be drawn.
+        """
+        dataset = self.dataset
+        if dataset is None:
+            stored = None if book is None else replay_presence(self.plan, book, self.history)
+            if book is not None and stored is not None:
+                return stored, book
+            dataset = read_private_records(self.run)
         book = book or Ledger(**account)
         estimates = self.run.release.estimates or ("raw",)
+        steps = (ESTIMATES, DRAWS) if self.dataset is None else ()
         # Whoever comes here was warned of a grid that is too fine.
-        with show_progress(RELEASING):
+        with show_progress(RELEASING, *steps):
             built = publish_numbers(
-                self.dataset, self.plan, ledger=book, estimates=estimates, accept_noise=True,
+                dataset, self.plan, ledger=book, estimates=estimates, accept_noise=True,
                 history=self.history,
             )  # fmt: skip
         return built, book
-
-    def _publish_declared(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Replay stored numbers; read records only where noise is to be drawn."""
-        stored = None if book is None else replay_presence(self.plan, book, self.history)
-        if book is not None and stored is not None:
-            return stored, book
-        dataset = read_private_records(self.run)
-        book = book or Ledger(**account)
-        with show_progress(RELEASING, ESTIMATES, DRAWS):
-            return publish_numbers(
-                dataset, self.plan, ledger=book, accept_noise=True, history=self.history
-            ), book
 
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one, if some are not."""

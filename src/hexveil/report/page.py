@@ -266,11 +266,7 @@ def _template_values(
         Its value columns; facts that the whole does not state are those of the first.
     """
     leading, view = page_columns[0], page_columns[0].views[0]
-    stated, plan, names = (
-        {**leading.manifest, **manifest},
-        leading.manifest["plan"],
-        table.schema.names,
-    )
+    stated, plan = {**leading.manifest, **manifest}, leading.manifest["plan"]
     grades, half = leading.grades(view), leading.numbers(view)[1]
     half, closed = half[np.isfinite(half)], grades.count("closed")
     return {
@@ -292,7 +288,7 @@ def _template_values(
         "open_cells": table.num_rows - closed,
         # Fewer cells have no differences that grades could follow.
         "by_map": table.num_rows - closed >= (3 if leading.is_private else 2),
-        "hexagons": len(table["hexagon"].unique()) if "hexagon" in names else 0,
+        "hexagons": len(table["hexagon"].unique()) if "hexagon" in table.column_names else 0,
         "median_bound": view.amount_up(float(np.median(half))) if half.size else "",
         "qualities": _qualities(page_columns, grades),
         "losses": manifest.get("losses") or {},

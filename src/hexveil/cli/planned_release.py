@@ -91,11 +91,6 @@ class PlannedRelease:
         """Counted or declared facts of the records."""
         return cast("AnyFacts", self.plan.facts) if self.dataset is None else self.dataset.public
 
-    @property
-    def whose(self) -> str:
-        """Whom the loss is booked for."""
-        return "any unit, present or not" if self.dataset is None else "the most exposed unit"
-
     def request(self, dataset: str) -> str:
         """Return the fingerprint of the request, under the name of a data set."""
         if self.dataset is None:

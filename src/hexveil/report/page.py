@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
-from hexveil.report import accuracy_text
+from hexveil.report import accuracy_text, payload
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.figure_style import colour_rules, palette
 from hexveil.report.geography.background import draw_map
@@ -30,17 +30,7 @@ from hexveil.report.manifest_view import (
     numbers_of,
 )
 from hexveil.report.origin import describe_origin
-from hexveil.report.payload import (
-    QUALITIES,
-    ShownColumn,
-    Timeslots,
-    code_texts,
-    column_texts,
-    label_columns,
-    opening_slot,
-    script_json,
-    timeslots_of,
-)
+from hexveil.report.payload import ShownColumn, Timeslots, script_json, timeslots_of
 from hexveil.report.promise_wording import delta_in_words, limits_of_promise
 from hexveil.report.templates import in_language, policy, render_template, unit_name
 
@@ -156,7 +146,7 @@ def page_data(
     leading, view = page_columns[0], page_columns[0].views[0]
     groups = [[column.describe(one) for one in column.views] for column in page_columns]
     offsets = accumulate((len(group) for group in groups), initial=0)
-    places, place = code_texts(column_texts(table, "hexagon"))
+    places, place = payload.code_texts(payload.column_texts(table, "hexagon"))
     starts, texts, slot = timeslots
     drawn = draw_map(places, context, geography=geography)
     return {
@@ -165,13 +155,13 @@ def page_data(
             {"counts": column.counts(), "bins": column.bins(offset)}
             for column, offset in zip(page_columns, offsets, strict=False)
         ],
-        "columns": label_columns(table, view),
+        "columns": payload.label_columns(table, view),
         **leading.count_words(),
         "hexagon": place,
         "slot": slot,
         "slots": texts,
         "slot_starts": starts,
-        "start": opening_slot(slot, groups[0][0]["columns"]["quality"]),
+        "start": payload.opening_slot(slot, groups[0][0]["columns"]["quality"]),
         "map": drawn,
         "names": places,
         "unit": unit_name(view.unit),
@@ -304,7 +294,7 @@ def _qualities(page_columns: Sequence[ShownColumn], grades: Sequence[str]) -> li
     }
     return [
         {"name": name, "number": number, "cells": grades.count(name)}
-        for number, name in enumerate(QUALITIES)
+        for number, name in enumerate(payload.QUALITIES)
         if name in sentences
     ]
 

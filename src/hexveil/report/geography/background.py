@@ -21,16 +21,8 @@ from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Floats, Ints
-from hexveil.report.geography.atlas import (
-    AREAS,
-    ATTRIBUTION,
-    LINES,
-    Box,
-    Places,
-    describe_places,
-    outlines_in,
-    world_places,
-)
+from hexveil.report.geography import atlas
+from hexveil.report.geography.atlas import Box, Places, describe_places
 from hexveil.report.geography.context import Layer
 
 MAX_GEOGRAPHY_BYTES = 90_000
@@ -162,7 +154,7 @@ def draw_map(
     context = context or Layer([])
     places, streets = (_named(context, projection, is_line=kind) for kind in (False, True))
     if geography:
-        places = _joined(places, world_places().within(box))
+        places = _joined(places, atlas.world_places().within(box))
     labels = _labels(places.within(box), (box.north - box.south) / SPACING)
     height = (high[1] - low[1]) * projection.unit
     return {
@@ -175,7 +167,7 @@ def draw_map(
         "streets": _placed(_labels(streets.within(box), 0.0, MAX_STREETS), projection),
         "context": _context(projection, rings, context),
         "words": describe_places(names, places),
-        "attribution": ATTRIBUTION if geography else "",
+        "attribution": atlas.ATTRIBUTION if geography else "",
     }
 
 
@@ -190,7 +182,7 @@ def words_of(names: Sequence[str]) -> list[str]:
         H3 indexes of the hexagons of a map.
     """
     *_, box = _surroundings(*projected_rings(names))
-    return describe_places(names, world_places().within(box))
+    return describe_places(names, atlas.world_places().within(box))
 
 
 def encode(line: Ints) -> list[int]:
@@ -214,7 +206,7 @@ def _surroundings(projection: Projection, rings: Sequence[Ints]) -> tuple[Ints, 
 
 def _layers(projection: Projection, box: Box, height: float) -> dict[str, list[list[int]]]:
     """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
-    lines = {kind: outlines_in(kind, box) for kind in (*AREAS, *LINES)}
+    lines = {kind: atlas.outlines_in(kind, box) for kind in (*atlas.AREAS, *atlas.LINES)}
     low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
     steps = {
         kind: [
@@ -222,7 +214,7 @@ def _layers(projection: Projection, box: Box, height: float) -> dict[str, list[l
         ]
         for kind, group in lines.items()
     }
-    fewest = {kind: 3 if kind in AREAS else 2 for kind in steps}
+    fewest = {kind: 3 if kind in atlas.AREAS else 2 for kind in steps}
     step = max(1, round(height / projection.unit / DETAIL))
     return _fitted(steps, fewest, step, MAX_GEOGRAPHY_BYTES)
 

@@ -218,7 +218,7 @@ def _judge_in_series(run: Run, component: Any, earlier: int, warning: str) -> st
     asked = PlanArguments(**arguments.plan_arguments(run)).of_column(component.facts.value)
     is_bought = asked.clipping_range != "auto" or 'clipping_range="bounds"' in asked.terms()
     # Days help against noise alone: not where little of the traffic is in open cells.
-    judged = [one for one in component.statistic_errors if not one.beats_constant]
+    judged = [error for error in component.statistic_errors if not error.beats_constant]
     if is_bought or not judged:
         return warning
     asked, days = replace(asked, epsilon=component.epsilon), max(DAYS_AHEAD, earlier + 1)

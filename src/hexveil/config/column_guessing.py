@@ -92,7 +92,7 @@ class _Choice:
         """Take the first of some columns."""
         (name, kind), *alternatives = best
         self.assigned.add(name)
-        others, unit = tuple(other for other, _ in alternatives)[:MOST], _UNIT.fullmatch(name)
+        others, unit = tuple(column for column, _ in alternatives)[:MOST], _UNIT.fullmatch(name)
         return ProposedColumn(name, kind, others, unit[1] if unit else "")
 
     def ranked(self, role: str) -> list[tuple[str, ColumnType]]:

@@ -221,7 +221,7 @@ def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object
 def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]]:
     """Return lists of text: of one column alone, or one per column, in order or by name."""
     lists: Any = list(value.values()) if isinstance(value, dict) else value
-    nested = isinstance(lists, (list, tuple)) and [isinstance(one, (list, tuple)) for one in lists]
+    nested = isinstance(lists, (list, tuple)) and [isinstance(row, (list, tuple)) for row in lists]
     if nested is False:
         raise ValueError('must be a list, or one for each label, such as ["4", "15"]')
     if not isinstance(value, dict) and not any(nested):

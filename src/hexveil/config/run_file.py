@@ -133,7 +133,7 @@ def source_toml(source: Any) -> str:  # noqa: ANN401  one path or several
 def _moved(path: Any, folder: Path) -> Any:  # noqa: ANN401  one path or several
     """Return a path of the current folder as one that starts in another folder."""
     if isinstance(path, (list, tuple)):
-        return tuple(_moved(one, folder) for one in path)
+        return tuple(_moved(entry, folder) for entry in path)
     return path_from(folder, path)
 
 

@@ -243,7 +243,7 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
         f"{role}: {release['period']}" if is_change else release["period"]
         for role, release in releases.items()
     ]
-    publishers = dict.fromkeys(one["publisher"] for one in releases.values() if one["publisher"])
+    publishers = dict.fromkeys(text for entry in releases.values() if (text := entry["publisher"]))
     names, n_days = _release_names([*releases.values()]), len(statement.get("releases", ()))
     heading = render_sentence(
         TEXTS,

@@ -87,7 +87,7 @@ def render(
         }
         words = _words(manifest, bool(columns))
         cells = table["cell"].to_pylist()
-        page_columns = [ShownColumn.of(*one, cells, len(tables)) for one in tables.values()]
+        page_columns = [ShownColumn.of(*pair, cells, len(tables)) for pair in tables.values()]
         if words == MOMENTS:
             page_columns = [replace(column, views=column.views[:1]) for column in page_columns]
         leading, view = page_columns[0], page_columns[0].views[0]
@@ -144,7 +144,7 @@ def page_data(
 ) -> Json:
     """Return everything that the page's scripts need: numbers, places, slots and words."""
     leading, view = page_columns[0], page_columns[0].views[0]
-    groups = [[column.describe(one) for one in column.views] for column in page_columns]
+    groups = [[column.describe(statistic) for statistic in column.views] for column in page_columns]
     offsets = accumulate((len(group) for group in groups), initial=0)
     places, place = payload.code_texts(payload.column_texts(table, "hexagon"))
     starts, texts, slot = timeslots
@@ -310,7 +310,7 @@ def _moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "largest_bound": float(view.half_widths(table).max()),
     }
     return accuracy_text.clipping_values(view.manifest, steps, squares=squares) | {
-        **{name: "" if one is None else view.amount_up(one) for name, one in errors.items()},
+        **{name: "" if error is None else view.amount_up(error) for name, error in errors.items()},
         "plan": defaultdict(str, plan),
         "grid": defaultdict(str, view.manifest["grid"]),
         "nothing_read": view.constant,

@@ -260,7 +260,7 @@ class ShownColumn:
         row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
         rows = np.array([row_of.get(cell, -1) for cell in cells], dtype=np.int64)
         every = ManifestView.from_manifest(manifest)
-        histograms = [one for one in every.statistics if isinstance(term_of(one), Histogram)]
+        histograms = [name for name in every.statistics if isinstance(term_of(name), Histogram)]
         others = [name for name in every.statistics if name not in histograms]
         # Bins are last, wherever the histogram was asked for.
         prefixes, n_others = column_prefixes((*others, *histograms)), len(column_prefixes(others))

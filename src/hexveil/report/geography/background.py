@@ -152,7 +152,7 @@ def draw_map(
     projection, rings = projected_rings(names)
     low, high, box = _surroundings(projection, rings)
     context = context or Layer([])
-    places, streets = (_named(context, projection, is_line=kind) for kind in (False, True))
+    places, streets = (_context_places(context, projection, is_line=kind) for kind in (False, True))
     if geography:
         places = _joined(places, atlas.world_places().within(box))
     labels = _labels(places.within(box), (box.north - box.south) / SPACING)
@@ -246,7 +246,7 @@ def _fitted(
     return {kind: [] for kind in lines}
 
 
-def _named(context: Layer, projection: Projection, *, is_line: bool) -> Places:
+def _context_places(context: Layer, projection: Projection, *, is_line: bool) -> Places:
     """Return the named lines of the context, or its named points and areas."""
     # A street in many pieces is named once.
     shapes = [shape for shape in context.shapes if shape.name and shape.is_line is is_line]

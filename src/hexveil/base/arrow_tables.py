@@ -67,7 +67,7 @@ def to_arrow(numbers: NDArray[Any]) -> pa.Array:
 def to_table(columns: Mapping[str, Any]) -> pa.Table:
     """Return a table of numpy arrays and Arrow columns."""
     arrays = {n: to_arrow(c) if isinstance(c, np.ndarray) else c for n, c in columns.items()}
-    return pa.table(list(arrays.values()), names=list(arrays))
+    return pa.table(arrays)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -114,13 +114,7 @@ def write_csv(table: pa.Table, sink: object) -> None:
 def _escape_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
-    needs_escape = pc.match_substring_regex(column, f"^(?:{_FORMULA_START})")
-    apostrophe = pa.scalar(APOSTROPHE, column.type)
-    empty = pa.scalar("", column.type)
-    prefix = pc.if_else(needs_escape, apostrophe, empty)
-    joined = pc.binary_join_element_wise(prefix, column, empty)
-    # Of a column with a single chunk the kernel returns a plain array.
-    return joined if isinstance(joined, pa.ChunkedArray) else pa.chunked_array([joined])
+    return pc.replace_substring_regex(column, f"^({_FORMULA_START})", rf"{APOSTROPHE}\1")
 
 
 def html_table(table: pa.Table, titles: Mapping[str, str] | None = None) -> str:

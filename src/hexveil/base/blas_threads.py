@@ -13,9 +13,6 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-_SECOND_LIBRARY = "scipy.linalg"
-"""Module that loads a library beside that of numpy."""
-
 
 @contextlib.contextmanager
 def single_blas_thread() -> Iterator[None]:
@@ -23,7 +20,8 @@ def single_blas_thread() -> Iterator[None]:
 
     Limits may be nested. Where those of two threads overlap, one thread may remain afterwards.
     """
-    with _controller(_SECOND_LIBRARY in sys.modules).limit(limits=1, user_api="blas"):
+    # SciPy's module loads a library beside that of numpy.
+    with _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         yield
 
 

@@ -73,8 +73,7 @@ def across(resolution: int) -> float:
 def of_polygon(corners: Iterable[tuple[float, float]], resolution: int) -> NDArray[np.uint64]:
     """Return the hexagons with centres inside a ring of (longitude, latitude), in order."""
     shape = h3.LatLngPoly([(lat, lon) for lon, lat in corners])
-    inside = (h3.str_to_int(name) for name in h3.polygon_to_cells(shape, resolution))
-    return np.array(sorted(inside), dtype=np.uint64)
+    return np.array(sorted(h3.api.basic_int.polygon_to_cells(shape, resolution)), dtype=np.uint64)
 
 
 def neighbours(hexagon: NDArray[np.uint64]) -> NDArray[np.uint64]:

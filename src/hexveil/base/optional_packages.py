@@ -39,16 +39,13 @@ _EXTRAS = dict.fromkeys(("opendp", "sqlalchemy", "duckdb", "scipy", "h3ronpy"), 
 @contextmanager
 def extras_named() -> Iterator[None]:
     """Raise InputError with the line that installs it where a package of an extra is missing."""
-    failure: InputError | None = None
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _EXTRAS:
             raise
-        failure = _missing(package, _EXTRAS[package])
-    if failure is not None:
-        raise failure
+        raise _missing(package, _EXTRAS[package]) from None
 
 
 def _missing(package: str, extra: str) -> InputError:

@@ -15,7 +15,7 @@ from hexveil.planning.feasibility.recommendation import distinct
 from hexveil.report.templates import unit_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hexveil.cli.formatting import Row
     from hexveil.model.public_metadata import PublicMetadata
@@ -147,18 +147,14 @@ def _fields_json(changes: Changes) -> dict[str, object]:
     }
 
 
-def _lines(comments: Iterable[str], changes: Changes) -> list[Row]:
-    """Return a proposed run as lines of a run file, below comments."""
-    return ["", *(f"# {text}" for text in comments), *toml_lines(changes)]
-
-
 def advice_rows(table: Capacity, value_unit: str, epsilon: str) -> list[Row]:
     """Return the proposed runs as lines of a run file, or why there are none."""
     if not table.proposals:
         return [("No proposal", f"{formatting.capital(table.sentence)} {USUAL_CAUSE}")]
     rows: list[Row] = [f"Runs proposed at epsilon {epsilon}, as lines of a run file:"]
     for choices, proposal in distinct(table.proposals):
-        rows += _lines(_comments(choices, proposal, value_unit), changed_fields(proposal))
+        rows += ["", *(f"# {text}" for text in _comments(choices, proposal, value_unit))]
+        rows += toml_lines(changed_fields(proposal))
     return rows
 
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from hexveil.base.arrays import Floats
     from hexveil.cli.grid_text import Changes
     from hexveil.model.public_metadata import PublicMetadata
-    from hexveil.planning.moment_component import MomentComponent
 
 
 ROLES = {"user": "vehicle", "value": "value", "time": "time"}
@@ -173,12 +172,26 @@ def _counted(run: Run) -> list[Offer]:
     # One reading serves all grids, and the days.
     daily = _daily(run, facts)
     grids = (*dict.fromkeys(offer.grid for offer in proposed), *filter(None, [daily]))
-    on_grids = dict(zip(grids, counted(facts, grids), strict=True))
+    on_grids: dict[Any, Any] = dict(zip(grids, counted(facts, grids), strict=True))
     days = _days_of(on_grids.get(daily)) if daily else None
-    return [
-        _counted_offer(plan, on_grids[offer.grid], offer, days, is_balanced=offer is table.proposed)
-        for offer in proposed
-    ]
+    offers = []
+    for offer in proposed:
+        # Proposed grids have cells, and hexagons.
+        remaining: Any = with_min_users(on_grids[offer.grid], offer.min_users)
+        error = ErrorPredictor(plan, remaining).predict(plan.requested_epsilon).error
+        hexagon, row = np.unique(remaining.cells.hexagon, return_inverse=True)
+        offers.append(
+            Offer(
+                grid_text.changed_fields(offer),
+                _offer_words(offer, hexagon, remaining.value_unit),
+                offer is table.proposed,
+                offer.baseline_error,
+                hexagon,
+                np.bincount(row, weights=error) / np.bincount(row),
+                days,
+            )
+        )
+    return offers
 
 
 def _daily(run: Run, facts: PublicMetadata) -> Cells | None:
@@ -196,30 +209,6 @@ def counted_days(run: Run, facts: PublicMetadata) -> tuple[str, str] | None:
 def _days_of(daily: PublicMetadata | None) -> tuple[str, str] | None:
     slots = None if daily is None else daily.cells.slot_names()
     return (min(slots)[:10], max(slots)[:10]) if slots else None
-
-
-def _counted_offer(
-    plan: MomentComponent,
-    on_grid: PublicMetadata | None,
-    offer: GridAssessment,
-    days: tuple[str, str] | None,
-    *,
-    is_balanced: bool,
-) -> Offer:
-    remaining = None if on_grid is None else with_min_users(on_grid, offer.min_users)
-    assert remaining is not None  # noqa: S101  proposed grids have cells
-    assert remaining.cells.hexagon is not None  # noqa: S101  and hexagons
-    error = ErrorPredictor(plan, remaining).predict(plan.requested_epsilon).error
-    hexagon, row = np.unique(remaining.cells.hexagon, return_inverse=True)
-    return Offer(
-        grid_text.changed_fields(offer),
-        _offer_words(offer, hexagon, remaining.value_unit),
-        is_balanced,
-        offer.baseline_error,
-        hexagon,
-        np.bincount(row, weights=error) / np.bincount(row),
-        days,
-    )
 
 
 def _declared(run: Run) -> list[Offer]:

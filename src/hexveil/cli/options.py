@@ -104,14 +104,14 @@ def command_of(name: str, declared: type[Declaration]) -> click.Command:
         _parameter(declared, field, hints[field], fields[field])
         for field in sorted(fields, key="as_json".__eq__)
     ]
-    takes_run = issubclass(declared, RunDeclaration)
+    run_parameters = _run_parameters(declared) if issubclass(declared, RunDeclaration) else ()
 
     def called(**given: Any) -> int | None:  # noqa: ANN401  options of every kind
         own = name.replace("-", "_")
         home = declared.home or f"{__package__}.commands.{own}_command"
         body = getattr(import_module(home), own)
         values = declared(**{field: given.pop(field) for field in fields})
-        if not takes_run:
+        if not issubclass(declared, RunDeclaration):
             return typing.cast("int | None", body(values))
         from hexveil.config import load  # noqa: PLC0415  checks load a library, help must not wait
 
@@ -122,7 +122,7 @@ def command_of(name: str, declared: type[Declaration]) -> click.Command:
 
     return PanelCommand(
         name,
-        params=[*parameters, *(_run_parameters(declared) if takes_run else ())],
+        params=[*parameters, *run_parameters],
         callback=called,
         help=declared.__doc__,
         short_help=(declared.__doc__ or "").split("\n")[0],
@@ -173,15 +173,15 @@ def _parameter(
     return click.Option([flag, name], is_flag=hint is bool, multiple=is_repeated, **settings)
 
 
-def _run_parameters(declared: type[Declaration]) -> Iterator[click.Parameter]:
+def _run_parameters(declared: type[RunDeclaration]) -> Iterator[click.Parameter]:
     """Yield the source, an option for each field that people type, and --set."""
-    assert issubclass(declared, RunDeclaration)  # noqa: S101  of the caller
     yield _parameter(declared, "source", str)
     for key, (flag, text) in OPTIONS.items():
         if key[0] not in declared.left_out:
+            # By section and name: sections share names, such as timezone.
             field = FIELDS[key]
             shape = field.shape.rstrip("+").replace("[COLUMN=]", "")
-            names = [flag, _keyword(key)]
+            names = [flag, "_".join(key)]
             yield FieldOption(names, help=text, metavar=shape, multiple=field.is_repeated)
     yield FieldOption(
         ["--set", "assignments"],
@@ -204,16 +204,11 @@ def _complete_field(_: object, __: object, incomplete: str) -> list[CompletionIt
     ]
 
 
-def _keyword(key: Key) -> str:
-    """Return the keyword of a field: sections share names, such as timezone."""
-    return f"{key[0]}_{key[1]}"
-
-
 def _overrides(options: dict[str, Any]) -> dict[Key, object]:
     """Return the values of fields that were given, by options or by --set."""
     assigned = assignments(options.pop("assignments"))
     for key in OPTIONS:
-        value = options.get(_keyword(key))
+        value = options.get("_".join(key))
         # An option that was not used is None, or nothing if it may be repeated.
         if value in (None, ()):
             continue

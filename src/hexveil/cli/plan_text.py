@@ -310,11 +310,9 @@ def _constant_row(plan: Plan, facts: AnyFacts) -> Row:
 
 def _declared_rows(plan: Any, facts: DeclaredFacts | DeclaredColumns) -> list[Row]:  # noqa: ANN401
     """Return the declared grid and fleet, and the price for any unit, present or not."""
-    unit, declared = facts.privacy_unit, facts
-    if isinstance(declared, DeclaredColumns):
-        declared = declared.leading
+    unit = facts.privacy_unit
+    grid = (facts.leading if isinstance(facts, DeclaredColumns) else facts).grid
     together = "" if plan.is_single else " for all value columns together"
-    grid = declared.grid
     fleets = {name: component.request.fleet for name, component in plan.components.items()}
     if len(set(fleets.values())) == 1:
         fleets = {"": next(iter(fleets.values()))}

@@ -91,11 +91,6 @@ class PlannedRelease:
         """Counted or declared facts of the records."""
         return cast("AnyFacts", self.plan.facts) if self.dataset is None else self.dataset.public
 
-    @property
-    def whose(self) -> str:
-        """Whom the loss is booked for."""
-        return "any unit, present or not" if self.dataset is None else "the most exposed unit"
-
     def request(self, dataset: str) -> str:
         """Return the fingerprint of the request, under the name of a data set."""
         if self.dataset is None:
@@ -142,30 +137,26 @@ class PlannedRelease:
         return replace(self, plan=used), replayed
 
     def publish(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Book the privacy cost, then draw the noise; a repeated request costs nothing."""
-        if self.dataset is None:
-            return self._publish_declared(account, book)
+        """Book the privacy cost, then draw the noise; a repeated request costs nothing.
+
+        Under private presence records are read only where noise is to be drawn.
+        """
+        dataset = self.dataset
+        if dataset is None:
+            stored = None if book is None else replay_presence(self.plan, book, self.history)
+            if book is not None and stored is not None:
+                return stored, book
+            dataset = read_private_records(self.run)
         book = book or Ledger(**account)
         estimates = self.run.release.estimates or ("raw",)
+        steps = (ESTIMATES, DRAWS) if self.dataset is None else ()
         # Whoever comes here was warned of a grid that is too fine.
-        with show_progress(RELEASING):
+        with show_progress(RELEASING, *steps):
             built = publish_numbers(
-                self.dataset, self.plan, ledger=book, estimates=estimates, accept_noise=True,
+                dataset, self.plan, ledger=book, estimates=estimates, accept_noise=True,
                 history=self.history,
             )  # fmt: skip
         return built, book
-
-    def _publish_declared(self, account: Account, book: Ledger | None) -> tuple[Release, Ledger]:
-        """Replay stored numbers; read records only where noise is to be drawn."""
-        stored = None if book is None else replay_presence(self.plan, book, self.history)
-        if book is not None and stored is not None:
-            return stored, book
-        dataset = read_private_records(self.run)
-        book = book or Ledger(**account)
-        with show_progress(RELEASING, ESTIMATES, DRAWS):
-            return publish_numbers(
-                dataset, self.plan, ledger=book, accept_noise=True, history=self.history
-            ), book
 
     def open_cells(self, published: Release) -> dict[str, int]:
         """Return the number of open cells by value column, "" for a single one, if some are not."""
@@ -227,7 +218,7 @@ def _judge_in_series(run: Run, component: Any, earlier: int, warning: str) -> st
     asked = PlanArguments(**arguments.plan_arguments(run)).of_column(component.facts.value)
     is_bought = asked.clipping_range != "auto" or 'clipping_range="bounds"' in asked.terms()
     # Days help against noise alone: not where little of the traffic is in open cells.
-    judged = [one for one in component.statistic_errors if not one.beats_constant]
+    judged = [error for error in component.statistic_errors if not error.beats_constant]
     if is_bought or not judged:
         return warning
     asked, days = replace(asked, epsilon=component.epsilon), max(DAYS_AHEAD, earlier + 1)

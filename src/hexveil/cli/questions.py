@@ -148,7 +148,9 @@ def states_days(run: Run) -> bool:
 def open_questions(stated: Run, drafted: Run, look: SourceSchema) -> list[Question]:
     """Return the questions that are open for a drafted run, and for the columns of its source."""
     # An account keeps the budget that it was opened with.
-    answered_keys = {*stated.fields(), *([("ledger", "budget")] if _has_account(drafted) else [])}
+    account = {"url": drafted.ledger.url, "dataset": drafted.ledger.dataset}
+    budget = [] if receipts.known_spend(account) is None else [("ledger", "budget")]
+    answered_keys = {*stated.fields(), *budget}
     declared = DECLARATIONS if arguments.is_presence_private(stated) else ()
     asked = (*_time_formats(drafted, look), *declared, *QUESTIONS)
     return [question for question in asked if question.key not in answered_keys]
@@ -165,12 +167,6 @@ def _time_formats(run: Run, look: SourceSchema) -> list[Question]:
         formats=" or ".join(formats),
     )
     return [question] if len(formats) > 1 else []
-
-
-def _has_account(run: Run) -> bool:
-    """Return whether the ledger of the run has an account of its data set."""
-    account = {"url": run.ledger.url, "dataset": run.ledger.dataset}
-    return receipts.known_spend(account) is not None
 
 
 def answered(run: Run, question: Question, answer: str) -> Run:

@@ -8,7 +8,7 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hexveil.base.errors import InputError
 from hexveil.config.fields import OPTIONS, SECTIONS, option, section_of
@@ -196,9 +196,6 @@ def refuse_declarations(run: Run) -> None:
         )
 
 
-_UNIT_SIZES = ("records_per_unit", "cells_per_unit")
-
-
 def about(run: Run) -> list[str]:
     """Return the privacy model and the columns of a run, in words of the rules of options."""
     is_private, several = is_presence_private(run), len(value_columns_of(run)) > 1
@@ -216,8 +213,8 @@ def plan_arguments(run: Run, outputs: Sequence[str] = ()) -> Arguments:
     if "fleet" in declared:
         from hexveil.planning.presence.presence_request import FleetDeclaration  # noqa: PLC0415  where declared
 
-        sizes = {name: declared[name] for name in _UNIT_SIZES if name in declared}
-        fleets = declared["fleet"]
+        fleets, names = declared["fleet"], ("records_per_unit", "cells_per_unit")
+        sizes = {name: declared[name] for name in names if name in declared}
         fields["fleet"] = (
             {column: FleetDeclaration(units, **sizes) for column, units in fleets.items()}
             if isinstance(fleets, dict)
@@ -253,19 +250,13 @@ def complete(function: Callable[..., object], fields: Arguments) -> Arguments:
         and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     # Arguments without a field of the run are for the caller to give.
-    missing = [name for name in needed if name not in fields and section_of(name) is not None]
-    if missing:
-        _refuse_without(missing)
+    places = {
+        name: f"{name} (in [{section}], or {option(section, name)})"
+        for name in needed
+        if name not in fields and (section := section_of(name)) is not None
+    }
+    if places:
+        verb = "is" if len(places) == 1 else "are"
+        begin = BEGIN if {"user", "value"} <= places.keys() else ""
+        raise InputError(f"{', '.join(places.values())} {verb} needed{begin}.")
     return fields
-
-
-def _refuse_without(missing: list[str]) -> NoReturn:
-    """Raise InputError that names missing fields, each with its place."""
-    places = [f"{name} (in [{section_of(name)}], or {_option(name)})" for name in missing]
-    verb = "is" if len(places) == 1 else "are"
-    begin = BEGIN if {"user", "value"} <= set(missing) else ""
-    raise InputError(f"{', '.join(places)} {verb} needed{begin}.")
-
-
-def _option(name: str) -> str:
-    return option(section_of(name) or "", name)

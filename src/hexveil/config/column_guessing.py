@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hexveil.records.sources.columns import ColumnType, TypeName, is_attribute, strip_value_members
 from hexveil.records.sources.vocabulary import PHRASES, is_known_name, is_quality, words
@@ -42,8 +42,7 @@ _WEAK = {"id", "date", "long", "hour"}
 """Words that are weak evidence even as a whole name."""
 
 
-@dataclass(frozen=True)
-class ProposedColumn:
+class ProposedColumn(NamedTuple):
     """The column that is proposed for a role.
 
     Attributes
@@ -93,9 +92,8 @@ class _Choice:
         """Take the first of some columns."""
         (name, kind), *alternatives = best
         self.assigned.add(name)
-        others = tuple(name_of_other for name_of_other, _ in alternatives)[:MOST]
-        unit = _unit_in(name)
-        return ProposedColumn(name, kind, others, unit)
+        others, unit = tuple(column for column, _ in alternatives)[:MOST], _UNIT.fullmatch(name)
+        return ProposedColumn(name, kind, others, unit[1] if unit else "")
 
     def ranked(self, role: str) -> list[tuple[str, ColumnType]]:
         """Return the columns that a role's words fit, the likeliest first."""
@@ -165,12 +163,6 @@ def propose(
         if column is not None:
             proposed[role] = column
     return proposed
-
-
-def _unit_in(name: str) -> str:
-    """Return the unit of measure that ends a name in brackets."""
-    match = _UNIT.fullmatch(name)
-    return match[1] if match else ""
 
 
 def _place(choice: _Choice) -> dict[str, ProposedColumn]:

@@ -6,7 +6,7 @@ written, so 0.1 means one tenth.
 """
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
@@ -197,15 +197,9 @@ def _by_name(texts: Iterable[object]) -> dict[str, str]:
     return stated
 
 
-def _table_of(read: Callable[[object], T]) -> Callable[[object], dict[str, T]]:
-    """Return a reader of a table."""
-
-    def read_table(value: object) -> dict[str, T]:
-        if not isinstance(value, dict):
-            raise ValueError("must be a table")  # noqa: TRY004  what is taken for a refusal
-        return {_text(name): read(stated) for name, stated in value.items()}
-
-    return read_table
+def _table(read: Callable[[object], T], stated: Mapping[Any, object]) -> dict[str, T]:
+    """Return a table, each of its values read."""
+    return {_text(name): read(value) for name, value in stated.items()}
 
 
 def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object]:
@@ -213,10 +207,10 @@ def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object
 
     def read_either(value: object) -> object:
         if isinstance(value, dict):
-            return _table_of(read)(value)
+            return _table(read, value)
         items = as_list(value)
         if items and all(isinstance(item, str) and "=" in item for item in items):
-            return _table_of(read)(_by_name(items))
+            return _table(read, _by_name(items))
         # An option that may be repeated is a list.
         is_single = isinstance(value, list) and len(value) == 1
         return read(items[0] if is_single else value)
@@ -227,14 +221,14 @@ def _or_by_column(read: Callable[[object], object]) -> Callable[[object], object
 def _lists(value: object) -> tuple[tuple[str, ...], ...] | dict[str, tuple[str, ...]]:
     """Return lists of text: of one column alone, or one per column, in order or by name."""
     lists: Any = list(value.values()) if isinstance(value, dict) else value
-    nested = isinstance(lists, (list, tuple)) and [isinstance(one, (list, tuple)) for one in lists]
+    nested = isinstance(lists, (list, tuple)) and [isinstance(row, (list, tuple)) for row in lists]
     if nested is False:
         raise ValueError('must be a list, or one for each label, such as ["4", "15"]')
     if not isinstance(value, dict) and not any(nested):
         return (_names(lists),)
     if not all(nested):
         raise ValueError('must have a list for each label, such as [["4", "15"], ["7", "8"]]')
-    return _table_of(_names)(value) if isinstance(value, dict) else tuple(map(_names, lists))
+    return _table(_names, value) if isinstance(value, dict) else tuple(map(_names, lists))
 
 
 def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
@@ -244,9 +238,8 @@ def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
     a table of its own.
     """
     if isinstance(value, dict):
-        of_column = _table_of(_number)
         return {
-            str(name): of_column(goal) if isinstance(goal, dict) else _number(goal)
+            str(name): _table(_number, goal) if isinstance(goal, dict) else _number(goal)
             for name, goal in value.items()
         }
     # A comma may be part of the name of a column.
@@ -267,12 +260,12 @@ def _goals(value: object) -> str | dict[str, str | dict[str, str]]:
 
 def _weights(value: object) -> dict[str, str]:
     """Return weights by name, from a table or a text like "moments=1"."""
-    return _table_of(_number)(value if isinstance(value, dict) else _by_name(_items(value)))
+    return _table(_number, value if isinstance(value, dict) else _by_name(_items(value)))
 
 
 def _version(value: object) -> str | dict[str, str]:
     """Return a version, or versions by the names of files."""
-    return _table_of(_text)(value) if isinstance(value, dict) else _text(value)
+    return _table(_text, value) if isinstance(value, dict) else _text(value)
 
 
 _names = _each(_text)

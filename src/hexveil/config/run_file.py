@@ -133,7 +133,7 @@ def source_toml(source: Any) -> str:  # noqa: ANN401  one path or several
 def _moved(path: Any, folder: Path) -> Any:  # noqa: ANN401  one path or several
     """Return a path of the current folder as one that starts in another folder."""
     if isinstance(path, (list, tuple)):
-        return tuple(_moved(one, folder) for one in path)
+        return tuple(_moved(entry, folder) for entry in path)
     return path_from(folder, path)
 
 
@@ -264,17 +264,18 @@ def checked(raw: Raw, origin: str, options: Collection[Key] = ()) -> Run:
 
 
 def _read(key: Key, value: object, origin: str, options: Collection[Key]) -> object:
-    """Return the value of a field, checked."""
+    """Return the value of a field; a refusal names its option, or its place in the file."""
     try:
         return read_value(FIELDS[key], value)
     except ValueError as error:
-        raise InputError(_about(key, error, origin, options)) from None
+        in_file = f"{origin}: {f'[{key[0]}] ' if key[0] else ''}{key[1]}"
+        raise InputError(f"{option(*key) if key in options else in_file} {error}.") from None
 
 
 def _parsed(path: Path) -> Raw:
     try:
         # Decimals keep 0.1 one tenth: as a double it would be another epsilon.
-        return tomllib.loads(path.read_text("utf-8"), parse_float=_decimal)
+        return tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except FileNotFoundError:
         failure = f"there is no file {path}; check the name."
     except OSError as error:
@@ -285,8 +286,8 @@ def _parsed(path: Path) -> Raw:
         failure = f"{path} is not valid TOML: {_in_toml(str(error))}."
     except RecursionError:
         failure = f"{path} is nested too deeply; a run file has sections with fields."
-    # A whole number of thousands of digits, which Python does not read.
-    except ValueError:
+    # A whole number of thousands of digits, or an exponent beyond all decimals.
+    except (ValueError, InvalidOperation):
         failure = f"{path} contains a number with too many digits; use fewer."
     # Outside of the handlers: an error about letters holds the whole file.
     raise InputError(failure)
@@ -297,21 +298,6 @@ def _in_toml(message: str) -> str:
     if not _QUOTES_KEY.match(message):
         return message
     return f"a key appears twice{message[message.rfind(' (') :]}"
-
-
-def _decimal(text: str) -> Decimal:
-    """Return a number exactly, or raise ValueError where its exponent is beyond all decimals."""
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ValueError("too long") from None
-
-
-def _about(key: Key, reason: object, origin: str, options: Collection[Key]) -> str:
-    """Return the sentence on a field: its option, or its place in the file."""
-    if key in options:
-        return f"{option(*key)} {reason}."
-    return f"{origin}: {f'[{key[0]}] ' if key[0] else ''}{key[1]} {reason}."
 
 
 def _unknown(section: str, field: str, raw: Raw, origin: str) -> str:

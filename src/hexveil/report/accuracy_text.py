@@ -86,7 +86,7 @@ def clipping_values(
         ]
     if cell_stages is not None:
         stages = [
-            render_sentence(_CLIPPING, "cell_stage", stage=one) for one in cell_stages["stages"]
+            render_sentence(_CLIPPING, "cell_stage", stage=stage) for stage in cell_stages["stages"]
         ]
         sentences = [render_sentence(_CLIPPING, "cell_mechanism", step=cell_stages), *stages]
     return {"strategy": strategy, "clipped_averages": averages, "privacy_steps": sentences}
@@ -210,7 +210,7 @@ def translate_statements(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         )
         translated = {**manifest, "guarantee": {**stated, **words}}
         if "accuracy" in manifest:
-            translated["accuracy"] = [_translated(one, english) for one in manifest["accuracy"]]
+            translated["accuracy"] = [_translated(entry, english) for entry in manifest["accuracy"]]
         return translated
 
 

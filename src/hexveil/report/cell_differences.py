@@ -92,12 +92,9 @@ class ComparableNumbers(ReadOnlyArrays):
 
     def at_rows(self, rows: Ints) -> ComparableNumbers:
         """Return the numbers of other rows; -1 is a cell without numbers."""
-        number, below, above, bias = (
-            np.append(numbers, np.nan)[rows]
-            for numbers in (self.number, self.below, self.above, self.bias)
-        )
-        is_used = np.append(self.is_used, False)[rows]
-        return replace(self, number=number, below=below, above=above, bias=bias, is_used=is_used)
+        names = ("number", "below", "above", "bias")
+        others: Any = {name: np.append(getattr(self, name), np.nan)[rows] for name in names}
+        return replace(self, is_used=np.append(self.is_used, False)[rows], **others)
 
     def columns(self) -> dict[str, list[Any] | None]:
         """Return the columns that the page's script computes differences from."""

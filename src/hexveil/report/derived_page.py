@@ -16,17 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from hexveil.model.cells import slot_seconds
+from hexveil.report import payload
 from hexveil.report.geography.context import Layer
 from hexveil.report.manifest_view import ManifestView, noun, spoken_value, unit_of_statistic
 from hexveil.report.page import fill_page, page_data
-from hexveil.report.payload import (
-    ShownColumn,
-    Timeslots,
-    code_texts,
-    column_texts,
-    extra_column,
-    slot_text,
-)
+from hexveil.report.payload import ShownColumn, Timeslots, code_texts, extra_column
 from hexveil.report.templates import render_sentence
 
 Json = dict[str, Any]
@@ -204,7 +198,7 @@ def derived_slots(table: pa.Table, timeslot: str | None) -> Timeslots:
     slot : list of int or None
     """
     if "days" in table.column_names and "hexagon" in table.column_names:
-        days, times = column_texts(table, "days") or [], column_texts(table, "slot")
+        days, times = payload.column_texts(table, "days") or [], payload.column_texts(table, "slot")
         # Rows begin with the first day.
         order = {day: f"{number}" for number, day in enumerate(dict.fromkeys(days))}
         times = times or [""] * len(days)
@@ -216,11 +210,11 @@ def derived_slots(table: pa.Table, timeslot: str | None) -> Timeslots:
     if not sides or timeslot is None:
         return [], [], None
     seconds = slot_seconds(timeslot)
-    starts, slot = code_texts(column_texts(table, sides[0]), in_order=True)
+    starts, slot = code_texts(payload.column_texts(table, sides[0]), in_order=True)
     # Slots pair one to one.
     other = dict(zip(*(table[name].to_pylist() for name in (sides[0], sides[-1])), strict=True))
     spans = [
-        [slot_text(name, _slot_end(name, seconds)) for name in (start, other[start])]
+        [payload.slot_text(name, _slot_end(name, seconds)) for name in (start, other[start])]
         for start in starts
     ]
     return starts, [" \u2192 ".join(dict.fromkeys(span)) for span in spans], slot
@@ -249,7 +243,7 @@ def template_values(table: pa.Table, statement: Mapping[str, Any]) -> dict[str, 
         f"{role}: {release['period']}" if is_change else release["period"]
         for role, release in releases.items()
     ]
-    publishers = dict.fromkeys(one["publisher"] for one in releases.values() if one["publisher"])
+    publishers = dict.fromkeys(text for entry in releases.values() if (text := entry["publisher"]))
     names, n_days = _release_names([*releases.values()]), len(statement.get("releases", ()))
     heading = render_sentence(
         TEXTS,

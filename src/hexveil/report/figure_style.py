@@ -118,13 +118,12 @@ def _steps(colours: list[str]) -> str:
 
 
 INK = "#4b535b"
-_SIGNS = {"caution": "h", "cut off": "^", "noise": "x"}
-"""Marks of the grades that a legend explains."""
 _MARKS: dict[str, dict[str, Any]] = {
-    "caution": {"color": CAUTION["light"][1]},
-    "cut off": {"color": INK, "markerfacecolor": "none"},
-    "noise": {"color": INK},
+    "caution": {"marker": "h", "color": CAUTION["light"][1]},
+    "cut off": {"marker": "^", "color": INK, "markerfacecolor": "none"},
+    "noise": {"marker": "x", "color": INK},
 }
+"""Marks of the grades that a legend explains."""
 _MAX_MARK_AREA = 22.0
 """Of a mark, in square points; marks of small hexagons are smaller."""
 _MANY = 400
@@ -187,8 +186,6 @@ def legend_entries(grades: Sequence[str]) -> dict[str, Any]:
     """Return the entries of those grades that are present, as arguments of `legend`; or none."""
     from matplotlib.lines import Line2D  # noqa: PLC0415  an extra
 
-    present = [grade for grade in _SIGNS if grade in grades]
-    handles = [
-        Line2D([], [], linestyle="none", marker=_SIGNS[grade], **_MARKS[grade]) for grade in present
-    ]
+    present = [grade for grade in _MARKS if grade in grades]
+    handles = [Line2D([], [], linestyle="none", **_MARKS[grade]) for grade in present]
     return {"handles": handles, "labels": present} if present else {}

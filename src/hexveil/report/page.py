@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
-from hexveil.report import accuracy_text
+from hexveil.report import accuracy_text, payload
 from hexveil.report.accuracy_text import CAUTION_DEVIATIONS, GOOD_DEVIATIONS
 from hexveil.report.figure_style import colour_rules, palette
 from hexveil.report.geography.background import draw_map
@@ -30,17 +30,7 @@ from hexveil.report.manifest_view import (
     numbers_of,
 )
 from hexveil.report.origin import describe_origin
-from hexveil.report.payload import (
-    QUALITIES,
-    ShownColumn,
-    Timeslots,
-    code_texts,
-    column_texts,
-    label_columns,
-    opening_slot,
-    script_json,
-    timeslots_of,
-)
+from hexveil.report.payload import ShownColumn, Timeslots, script_json, timeslots_of
 from hexveil.report.promise_wording import delta_in_words, limits_of_promise
 from hexveil.report.templates import in_language, policy, render_template, unit_name
 
@@ -97,7 +87,7 @@ def render(
         }
         words = _words(manifest, bool(columns))
         cells = table["cell"].to_pylist()
-        page_columns = [ShownColumn.of(*one, cells, len(tables)) for one in tables.values()]
+        page_columns = [ShownColumn.of(*pair, cells, len(tables)) for pair in tables.values()]
         if words == MOMENTS:
             page_columns = [replace(column, views=column.views[:1]) for column in page_columns]
         leading, view = page_columns[0], page_columns[0].views[0]
@@ -154,9 +144,9 @@ def page_data(
 ) -> Json:
     """Return everything that the page's scripts need: numbers, places, slots and words."""
     leading, view = page_columns[0], page_columns[0].views[0]
-    groups = [[column.describe(one) for one in column.views] for column in page_columns]
+    groups = [[column.describe(statistic) for statistic in column.views] for column in page_columns]
     offsets = accumulate((len(group) for group in groups), initial=0)
-    places, place = code_texts(column_texts(table, "hexagon"))
+    places, place = payload.code_texts(payload.column_texts(table, "hexagon"))
     starts, texts, slot = timeslots
     drawn = draw_map(places, context, geography=geography)
     return {
@@ -165,13 +155,13 @@ def page_data(
             {"counts": column.counts(), "bins": column.bins(offset)}
             for column, offset in zip(page_columns, offsets, strict=False)
         ],
-        "columns": label_columns(table, view),
+        "columns": payload.label_columns(table, view),
         **leading.count_words(),
         "hexagon": place,
         "slot": slot,
         "slots": texts,
         "slot_starts": starts,
-        "start": opening_slot(slot, groups[0][0]["columns"]["quality"]),
+        "start": payload.opening_slot(slot, groups[0][0]["columns"]["quality"]),
         "map": drawn,
         "names": places,
         "unit": unit_name(view.unit),
@@ -266,11 +256,7 @@ def _template_values(
         Its value columns; facts that the whole does not state are those of the first.
     """
     leading, view = page_columns[0], page_columns[0].views[0]
-    stated, plan, names = (
-        {**leading.manifest, **manifest},
-        leading.manifest["plan"],
-        table.schema.names,
-    )
+    stated, plan = {**leading.manifest, **manifest}, leading.manifest["plan"]
     grades, half = leading.grades(view), leading.numbers(view)[1]
     half, closed = half[np.isfinite(half)], grades.count("closed")
     return {
@@ -292,7 +278,7 @@ def _template_values(
         "open_cells": table.num_rows - closed,
         # Fewer cells have no differences that grades could follow.
         "by_map": table.num_rows - closed >= (3 if leading.is_private else 2),
-        "hexagons": len(table["hexagon"].unique()) if "hexagon" in names else 0,
+        "hexagons": len(table["hexagon"].unique()) if "hexagon" in table.column_names else 0,
         "median_bound": view.amount_up(float(np.median(half))) if half.size else "",
         "qualities": _qualities(page_columns, grades),
         "losses": manifest.get("losses") or {},
@@ -308,7 +294,7 @@ def _qualities(page_columns: Sequence[ShownColumn], grades: Sequence[str]) -> li
     }
     return [
         {"name": name, "number": number, "cells": grades.count(name)}
-        for number, name in enumerate(QUALITIES)
+        for number, name in enumerate(payload.QUALITIES)
         if name in sentences
     ]
 
@@ -324,7 +310,7 @@ def _moment_values(table: pa.Table, view: ManifestView) -> dict[str, Any]:
         "largest_bound": float(view.half_widths(table).max()),
     }
     return accuracy_text.clipping_values(view.manifest, steps, squares=squares) | {
-        **{name: "" if one is None else view.amount_up(one) for name, one in errors.items()},
+        **{name: "" if error is None else view.amount_up(error) for name, error in errors.items()},
         "plan": defaultdict(str, plan),
         "grid": defaultdict(str, view.manifest["grid"]),
         "nothing_read": view.constant,

@@ -260,7 +260,7 @@ class ShownColumn:
         row_of = {cell: row for row, cell in enumerate(table["cell"].to_pylist())}
         rows = np.array([row_of.get(cell, -1) for cell in cells], dtype=np.int64)
         every = ManifestView.from_manifest(manifest)
-        histograms = [one for one in every.statistics if isinstance(term_of(one), Histogram)]
+        histograms = [name for name in every.statistics if isinstance(term_of(name), Histogram)]
         others = [name for name in every.statistics if name not in histograms]
         # Bins are last, wherever the histogram was asked for.
         prefixes, n_others = column_prefixes((*others, *histograms)), len(column_prefixes(others))
@@ -307,7 +307,7 @@ class ShownColumn:
                 "largest": None if view.statistic == "users" else view.range,
             },
             "colour": {"low": ends[0], "high": ends[1]},
-            "heading": heading_of(view),
+            "heading": f"{view.heading}{f' ({view.unit_text})' if view.unit_text else ''}",
             "marks": scale_marks(*ends, signed=view.is_change),
             "grades": [grades.count(name) for name in QUALITIES],
         }
@@ -359,8 +359,3 @@ class ShownColumn:
             "ends": [ends[0][0], *(upper for _, upper in ends)],
             "unit": self.views[0].value_unit,
         }
-
-
-def heading_of(view: ManifestView) -> str:
-    """Return the statistic of a view with the value and its unit of measure."""
-    return f"{view.heading}{f' ({view.unit_text})' if view.unit_text else ''}"

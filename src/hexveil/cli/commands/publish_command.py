@@ -128,16 +128,11 @@ def publish_days(
         return outcomes, 0 if series.dry_run else series.place.update_catalogue()
 
 
-def now() -> datetime:
-    """Return the current time; tests replace this clock."""
-    return datetime.now(UTC)
-
-
 def attempt(series: Series, day: date) -> Outcome:
     """Publish one day; an error is its outcome and does not stop the command."""
     name, ready_time = day.isoformat(), series.ready_at(day)
     # A dry run shows the price of any day, over or not.
-    if now() < ready_time and not series.dry_run:
+    if datetime.now(UTC) < ready_time and not series.dry_run:
         return Outcome(name, "not ready", f"ready at {ready_time:%Y-%m-%d %H:%M} UTC.", code=2)
     try:
         return _attempt(series, name)

@@ -166,7 +166,9 @@ class Preview:
         if not self.price:
             return "would book nothing, because no reading is used."
         remainder = formatting.at_least(float(self.remaining))
-        booked = f"would book {formatting.price(float(self.price))} for {self.planned.whose}"
+        is_private = arguments.is_presence_private(self.planned.run)
+        whose = "any unit, present or not" if is_private else "the most exposed unit"
+        booked = f"would book {formatting.price(float(self.price))} for {whose}"
         if self.fits:
             source = "in a new ledger with a budget of" if self.is_new else "of the remaining"
             return f"{booked}, {source} {remainder}."

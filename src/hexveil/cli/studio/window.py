@@ -83,7 +83,7 @@ class Window:
     def _choose(self, **choices: Any) -> None:  # noqa: ANN401  of any step
         """Note choices; those of later steps are forgotten."""
         first = min(CHOICES.index(name) for name in choices)
-        earlier = {name: one for name, one in self._choices.items() if name in CHOICES[:first]}
+        earlier = {name: item for name, item in self._choices.items() if name in CHOICES[:first]}
         self._choices = earlier | choices
 
     def _chosen(self, name: str) -> Any:  # noqa: ANN401  of any step
@@ -180,8 +180,8 @@ class Window:
                 "high": f"{float(steps[-1]):g}",
                 "step": f"{float(steps[1] - steps[0]):g}",
                 "texts": [
-                    f"epsilon {float(one):g}: a factor of at most {formatting.factor(float(one))}"
-                    for one in steps
+                    f"epsilon {float(loss):g}: a factor of at most {formatting.factor(float(loss))}"
+                    for loss in steps
                 ],
             }
         return field
@@ -242,7 +242,7 @@ class Window:
 
     def _take_maps(self, form: Form) -> str:
         offers = dict(enumerate(self._chosen("offers")))
-        offer = next((one for k, one in offers.items() if str(k) == form.get("map")), None)
+        offer = next((item for k, item in offers.items() if str(k) == form.get("map")), None)
         if offer is None:
             raise InputError("choose one of the maps.")
         run, self._typed = offer.applied_to(self._chosen("run")), self._typed | form

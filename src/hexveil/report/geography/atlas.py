@@ -18,10 +18,9 @@ from __future__ import annotations
 import io
 import lzma
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,8 +128,7 @@ LINES = ("border", "region", "river")
 ATTRIBUTION = "Natural Earth; GeoNames (CC BY 4.0)"
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """A part of the map, in degrees; longitudes may run past 180.
 
     Attributes
@@ -144,8 +142,7 @@ class Box:
     north: float
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """Named places.
 
     Attributes
@@ -237,8 +234,6 @@ def _cut_ring(ring: Floats, box: Box) -> Floats:
     """Return the part of a ring in the box."""
     limits = ((0, box.west, 1), (0, box.east, -1), (1, box.south, 1), (1, box.north, -1))
     for axis, limit, sign in limits:
-        if not len(ring):
-            break
         ring = _cut_side(ring, axis, limit, sign)
     return ring
 

@@ -14,24 +14,15 @@ widest band of longitudes without hexagons.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.base import hexagons
 from hexveil.base.arrays import Floats, Ints
-from hexveil.report.geography.atlas import (
-    AREAS,
-    ATTRIBUTION,
-    LINES,
-    Box,
-    Places,
-    describe_places,
-    outlines_in,
-    world_places,
-)
+from hexveil.report.geography import atlas
+from hexveil.report.geography.atlas import Box, Places, describe_places
 from hexveil.report.geography.context import Layer
 
 MAX_GEOGRAPHY_BYTES = 90_000
@@ -57,8 +48,7 @@ _LEAST_BYTES, _LAST_STEP = 4, 1 << 24
 """Of a corner as JSON: two digits and two commas; and the step from which nothing is drawn."""
 
 
-@dataclass(frozen=True)
-class Projection:
+class Projection(NamedTuple):
     """Mercator around a middle, in whole steps of `unit` metres.
 
     Attributes
@@ -161,9 +151,10 @@ def draw_map(
         return None
     projection, rings = projected_rings(names)
     low, high, box = _surroundings(projection, rings)
-    places, streets = _context_places(context, projection)
+    context = context or Layer([])
+    places, streets = (_context_places(context, projection, is_line=kind) for kind in (False, True))
     if geography:
-        places = _joined(places, world_places().within(box))
+        places = _joined(places, atlas.world_places().within(box))
     labels = _labels(places.within(box), (box.north - box.south) / SPACING)
     height = (high[1] - low[1]) * projection.unit
     return {
@@ -174,9 +165,9 @@ def draw_map(
         "layers": _layers(projection, box, height) if geography and height >= LEAST_HEIGHT else {},
         "labels": _placed(labels, projection),
         "streets": _placed(_labels(streets.within(box), 0.0, MAX_STREETS), projection),
-        "context": [] if context is None else _context(projection, rings, context),
+        "context": _context(projection, rings, context),
         "words": describe_places(names, places),
-        "attribution": ATTRIBUTION if geography else "",
+        "attribution": atlas.ATTRIBUTION if geography else "",
     }
 
 
@@ -191,7 +182,7 @@ def words_of(names: Sequence[str]) -> list[str]:
         H3 indexes of the hexagons of a map.
     """
     *_, box = _surroundings(*projected_rings(names))
-    return describe_places(names, world_places().within(box))
+    return describe_places(names, atlas.world_places().within(box))
 
 
 def encode(line: Ints) -> list[int]:
@@ -215,7 +206,7 @@ def _surroundings(projection: Projection, rings: Sequence[Ints]) -> tuple[Ints, 
 
 def _layers(projection: Projection, box: Box, height: float) -> dict[str, list[list[int]]]:
     """Return the lines of the package by kind, in steps, thinned until they fit into the page."""
-    lines = {kind: outlines_in(kind, box) for kind in (*AREAS, *LINES)}
+    lines = {kind: atlas.outlines_in(kind, box) for kind in (*atlas.AREAS, *atlas.LINES)}
     low, high = projection.steps(np.array([box.west, box.east]), np.array([box.south, box.north]))
     steps = {
         kind: [
@@ -223,7 +214,7 @@ def _layers(projection: Projection, box: Box, height: float) -> dict[str, list[l
         ]
         for kind, group in lines.items()
     }
-    fewest = {kind: 3 if kind in AREAS else 2 for kind in steps}
+    fewest = {kind: 3 if kind in atlas.AREAS else 2 for kind in steps}
     step = max(1, round(height / projection.unit / DETAIL))
     return _fitted(steps, fewest, step, MAX_GEOGRAPHY_BYTES)
 
@@ -255,26 +246,15 @@ def _fitted(
     return {kind: [] for kind in lines}
 
 
-def _context_places(context: Layer | None, projection: Projection) -> tuple[Places, Places]:
-    """Return the named points and areas of the context, and its named lines."""
-    groups: list[Places] = []
-    for wanted in (False, True):
-        # A street in many pieces is named once.
-        group = {
-            shape.name: shape.middle
-            for shape in (context.shapes if context is not None else ())
-            if shape.name and shape.is_line is wanted
-        }
-        position = [_near([place], projection.lon)[0] for place in group.values()]
-        groups.append(
-            Places(
-                tuple(group),
-                np.array(position, dtype=np.float64).reshape(-1, 2),
-                # In the order of the file: the first is the best known.
-                FAME * np.linspace(2, 1, len(group)),
-            )
-        )
-    return groups[0], groups[1]
+def _context_places(context: Layer, projection: Projection, *, is_line: bool) -> Places:
+    """Return the named lines of the context, or its named points and areas."""
+    # A street in many pieces is named once.
+    shapes = [shape for shape in context.shapes if shape.name and shape.is_line is is_line]
+    middles = {shape.name: shape.middle for shape in shapes}
+    position = [_near([place], projection.lon)[0] for place in middles.values()]
+    # In the order of the file: the first is the best known.
+    fame = FAME * np.linspace(2, 1, len(middles))
+    return Places(tuple(middles), np.array(position, dtype=np.float64).reshape(-1, 2), fame)
 
 
 def _joined(first: Places, second: Places) -> Places:
@@ -303,8 +283,6 @@ def _labels(places: Places, spacing: float, most: int = MAX_LABELS) -> Places:
 
 def _placed(places: Places, projection: Projection) -> list[list[Any]]:
     """Return x, y and name of each place."""
-    if not places.names:
-        return []
     steps = projection.steps(*places.position.T)
     return [[int(x), int(y), name] for (x, y), name in zip(steps, places.names, strict=True)]
 
@@ -338,8 +316,6 @@ def _inside(line: Ints, low: Ints, high: Ints) -> list[Ints]:
 
 def _thinned(line: Ints, step: int) -> Ints:
     """Return the line without corners closer than a step to the one before."""
-    if line.shape[0] == 1:
-        return line
     coarse = line // step
     moves = np.concatenate([[True], (np.diff(coarse, axis=0) != 0).any(axis=1)])
     moves[-1] = True

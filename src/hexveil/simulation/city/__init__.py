@@ -100,7 +100,8 @@ class City:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records, a day of a block of buses at a time; memory stays bounded."""
         for day in range(self.days):
-            today = self._streets_on(day)
+            n_streets = self._ground.streets.length.size
+            today = motion.street_factors(n_streets, self._generator(_STREETS, day))
             for block in range(-(-self.users // self.block)):
                 yield self._batch(day, block, today)
 
@@ -129,10 +130,6 @@ class City:
         laid = streets.lay(self.users, generator)
         network = streets.draw(laid, self.users, generator)
         return Ground(laid, network, fleet.buy(network, self.users, generator))
-
-    def _streets_on(self, day: int) -> NDArray[np.float32]:
-        n_streets = self._ground.streets.length.size
-        return motion.street_factors(n_streets, self._generator(_STREETS, day))
 
     def _batch(self, day: int, block: int, today: NDArray[np.float32]) -> pa.RecordBatch:
         """Return the records of some buses on one day, bus by bus, in order of time."""

@@ -11,20 +11,15 @@ from typing import Any, get_args
 
 import sqlalchemy as sa
 
+from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger import events
 from hexveil.ledger.events import Window, append, read_head, window_of
 from hexveil.ledger.odometer import Odometer, owner_lifetime_bound
-from hexveil.ledger.promises import (
-    PURE,
-    affordable_epsilon,
-    budget_parts,
-    check_same_promise,
-    shown_epsilon,
-)
+from hexveil.ledger.promises import PURE, affordable_epsilon, check_same_promise, shown_epsilon
 from hexveil.ledger.tables import damaged
-from hexveil.ledger.unit_losses import NORMALISATION, Key
+from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, NORMALISATION, PICO_EPSILON, Key
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,9 @@ class Account:
     @property
     def pico_epsilons(self) -> int:
         """The budget in 10^-12 of ε, or of squares of μ: rounded down, at most the largest loss."""
-        return budget_parts(self.budget, self.delta)
+        # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
+        amount = promised(self.budget, self.delta).amount
+        return min(int(amount * PICO_EPSILON), MAX_PICO_EPSILON)
 
     def refuse_other_unit(self, unit: str, id_space: str, missing_values: str) -> None:
         """Refuse a release of another unit, id space or list of codes than the pinned ones.

@@ -249,8 +249,7 @@ def _make_private(engine: sa.Engine) -> None:
     except OSError as error:
         raise StorageError(
             f"the ledger {file} cannot be made ({atomic_files.reason(error)}); nothing was "
-            f"published. "
-            "Check who may write there."
+            "published. Check who may write there."
         ) from None
 
 

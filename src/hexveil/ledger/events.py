@@ -269,16 +269,11 @@ def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
         The fields of `HASHED_FIELDS`, and `units` (bytes or None).
     """
     fields = {name: event[name] for name in HASHED_FIELDS}
-    fields["units"] = _digest(event["units"])
+    units = event["units"]
+    # Not bytes(...), which takes a number for a size; a damaged column may hold one.
+    fields["units"] = None if units is None else hashlib.sha256(memoryview(units)).hexdigest()
     # Unambiguous: a hash has no line break, and JSON names each field.
     return hashlib.sha256(f"{previous}\n{canonical_json(fields)}".encode()).hexdigest()
-
-
-def _digest(content: bytes | None) -> str | None:
-    if content is None:
-        return None
-    # Not bytes(...), which takes a number for a size; a damaged column may hold one.
-    return hashlib.sha256(memoryview(content)).hexdigest()
 
 
 def _check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:

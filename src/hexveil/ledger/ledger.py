@@ -31,19 +31,9 @@ from numpy.typing import NDArray
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.base.errors import InputError, StorageError
 from hexveil.base.rational import Number, decimal_text, to_positive_fraction
-from hexveil.ledger import accounts, drawing, events, tables
+from hexveil.ledger import accounts, bookings, drawing, events, tables
 from hexveil.ledger.accounts import Account, Spend
-from hexveil.ledger.bookings import (
-    Booking,
-    check_rebookable,
-    check_same_booking,
-    last_reservation,
-    limit_field,
-    pin_unit,
-    refund_losses,
-    spend_losses,
-    to_booking,
-)
+from hexveil.ledger.bookings import Booking
 from hexveil.ledger.databases import connect, describe_address, holder_key_file, transaction
 from hexveil.ledger.events import Event
 from hexveil.ledger.promises import PURE, check_same_promise
@@ -174,7 +164,8 @@ class Ledger:
     def find(self, request: str) -> Booking | None:
         """Return the booking of a request, or None if there is none."""
         with transaction(self._engine) as connection:
-            return to_booking(connection, events.request_events(connection, self.dataset, request))
+            history = events.request_events(connection, self.dataset, request)
+            return bookings.to_booking(connection, history)
 
     def plan_of(self, request: str) -> bytes | None:
         """Return the plan that was first booked for a request, or None if none was.
@@ -187,7 +178,7 @@ class Ledger:
             # booked plan.
             if events.state(history) in ("", "returned"):
                 return None
-            return drawing.load_plan(connection, last_reservation(history).body["plan"])
+            return drawing.load_plan(connection, bookings.last_reservation(history).body["plan"])
 
     def drawing(self) -> AbstractContextManager[None]:
         """Return the lock under which one process at a time books and draws."""
@@ -231,24 +222,24 @@ class Ledger:
             # This process holds the draw lock, so whoever began the stage is gone (`drawing`).
             if events.state(history) == "marked":
                 history = (*history, self._add(connection, "lost", request, history[-1].account))
-            existing = to_booking(connection, history)
+            existing = bookings.to_booking(connection, history)
             if existing is not None:
                 if not existing.complete:
-                    check_same_booking(history, losses, plan)
+                    bookings.check_same_booking(history, losses, plan)
                 return existing
-            check_rebookable(history)
+            bookings.check_rebookable(history)
             account = self._read_account(connection)
             check_same_promise(self._account, account.delta, delta)
-            account = pin_unit(connection, account, privacy_unit, id_space, missing_values)
+            account = bookings.pin_unit(connection, account, privacy_unit, id_space, missing_values)
             # Read once: the window that is charged must be that of the event's own time.
             moment = events.next_time(events.read_head(connection).at)
             repeated = bool(history)
-            spend_losses(connection, account, losses, moment, is_repeated=repeated)
+            bookings.spend_losses(connection, account, losses, moment, is_repeated=repeated)
             body = {
                 "facts": dict(facts),
                 "cost": losses.largest,
                 "delta": decimal_text(account.delta),
-                **limit_field(losses),
+                **bookings.limit_field(losses),
                 "periods": list(losses.periods),
                 "plan": drawing.store_plan(connection, plan),
                 "window": events.window_of(account.window, moment),
@@ -256,7 +247,7 @@ class Ledger:
             reserved = self._add(
                 connection, "reserved", request, account.name, body, losses.to_bytes(), moment
             )
-            booked = to_booking(connection, (*history, reserved))
+            booked = bookings.to_booking(connection, (*history, reserved))
         assert booked is not None  # noqa: S101  it was added
         return booked
 
@@ -270,7 +261,7 @@ class Ledger:
         """
         with transaction(self._engine) as connection:
             account = self._read_account(connection)
-            pin_unit(connection, account, privacy_unit, id_space, missing_values)
+            bookings.pin_unit(connection, account, privacy_unit, id_space, missing_values)
 
     def begin_draw(self, request: str, stage: str, entries: int) -> int:
         """Record that noise may be drawn for a stage, and reserve space for its result.
@@ -358,7 +349,7 @@ class Ledger:
             history = events.request_events(connection, self.dataset, request)
             events.check_transition(history, "returned")
             account = self._read_account(connection)
-            refund_losses(connection, account, history[-1])
+            bookings.refund_losses(connection, account, history[-1])
             self._add(connection, "returned", request, account.name)
 
     def abandon(self, request: str) -> None:
@@ -369,8 +360,8 @@ class Ledger:
         """Return the data set's bookings, oldest first."""
         with transaction(self._engine) as connection:
             rows = events.dataset_events(connection, self.dataset)
-            bookings = [to_booking(connection, history) for history in rows.values()]
-        return tuple(booking for booking in bookings if booking is not None)
+            booked = [bookings.to_booking(connection, history) for history in rows.values()]
+        return tuple(booking for booking in booked if booking is not None)
 
     def verify(self) -> Verdict:
         """Verify the whole ledger, of all data sets in it."""

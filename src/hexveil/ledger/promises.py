@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Any
 
 from hexveil.accounting.gaussian_composition import square_epsilon
-from hexveil.accounting.promise import promised
 from hexveil.base.errors import InputError
 from hexveil.base.rational import decimal_text
 from hexveil.ledger.unit_losses import MAX_PICO_EPSILON, PICO_EPSILON
@@ -21,12 +20,6 @@ PURE = Fraction(0)
 """δ of a pure account."""
 SLACK = Fraction(1, 10**8)
 """Relative room by which a rest shown as ε lies below the rest that is booked."""
-
-
-def budget_parts(epsilon: Fraction, delta: Fraction) -> int:
-    """Return a budget in 10^-12 of the account's unit, rounded down, at most the largest loss."""
-    # Down, whereas losses round up: a spend is never allowed that exceeds the exact budget.
-    return min(int(promised(epsilon, delta).amount * PICO_EPSILON), MAX_PICO_EPSILON)
 
 
 def shown_epsilon(parts: int, delta: Fraction) -> Fraction:

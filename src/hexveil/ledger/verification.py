@@ -66,7 +66,10 @@ def verify(engine: sa.Engine) -> Verdict:
         ]
         differences: list[str] = []
         try:
-            _walk_events(connection, replay)
+            # The losses of a release can be large, so few events at a time, oldest first.
+            query = sa.select(tables.events).order_by(tables.events.c.entry)
+            for row in connection.execute(query.execution_options(yield_per=BATCH)):
+                replay.step(row)
             differences += _stored_rows(connection, replay)
             differences += _sums(connection, replay)
         except _UNREADABLE as error:
@@ -76,14 +79,6 @@ def verify(engine: sa.Engine) -> Verdict:
             damage.append(f"After entry {replay.entry} it cannot be read to its end.")
     problems = (*damage, *replay.broken_links, *replay.problems, *differences)
     return Verdict(replay.entries, replay.chain, problems)
-
-
-def _walk_events(connection: sa.Connection, replay: Replay) -> None:
-    """Replay the events, oldest first; the losses of a release can be large, so few at a time."""
-    table = tables.events
-    query = sa.select(table).order_by(table.c.entry).execution_options(yield_per=BATCH)
-    for row in connection.execute(query):
-        replay.step(row)
 
 
 # ---- replay ----

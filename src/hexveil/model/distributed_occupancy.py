@@ -42,8 +42,6 @@ class DistributedOccupancy(Occupancy):
     store : PartitionStore
     n_cells, n_users, n_pairs : int
         Every cell and every user has at least one pair.
-    remedy : str
-        What to do where a plan needs all pairs in memory.
     """
 
     store: PartitionStore
@@ -51,14 +49,14 @@ class DistributedOccupancy(Occupancy):
     n_users: int
     n_pairs: int
     is_local: ClassVar[bool] = False
-    remedy: str = "read with more memory where the machine has it"
 
     def local(self) -> NoReturn:
         """Refuse: nothing may depend on whether a driver happens to have room for all pairs."""
         raise InputError(
             f"this needs all {self.n_pairs:,} pairs of cells and users in one machine's memory: "
             'use method "joint", with any clipping_range, or the mechanism OptimalClipping with '
-            f'method "per-cell" or "equal-split", or, {self.remedy}.'
+            'method "per-cell" or "equal-split", or, read with more memory where the machine has '
+            "it."
         )
 
     def each(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> Iterable[T]:

@@ -96,12 +96,7 @@ class Pairs:
 
     def repeat(self, of_own: NDArray[Any]) -> NDArray[Any]:
         """Return for each pair the entry of its cell, of an array of this block's whole cells."""
-        return np.repeat(of_own, self._sizes)
-
-    @cached_property
-    def _sizes(self) -> Ints:
-        """Pairs of each whole cell."""
-        return np.diff(self.start)
+        return np.repeat(of_own, np.diff(self.start))
 
     def sum_users(self, whole: Ints) -> Ints:
         """Return each user's sum of a whole number of its pairs: exact, in any order."""
@@ -182,7 +177,7 @@ class Occupancy:
 
     def map(self, whole: WholeGroup, work: Callable[[Pairs], T]) -> T:
         """Return the answers of all blocks, put together: see `each`."""
-        return concatenate_columns(self.each(whole, work))
+        return join_blocks(self.each(whole, work))
 
     def map_cells(self, work: Callable[[Pairs], T]) -> T:
         """Apply a function to the pairs of each cell; see `map`."""
@@ -350,7 +345,7 @@ def sorted_by_cell(cell: NDArray[Any], user: NDArray[Any]) -> bool:
     return bool((rises | (stays & (user[1:] > user[:-1]))).all())
 
 
-def concatenate_columns(answers: Iterable[T]) -> T:
+def join_blocks(answers: Iterable[T]) -> T:
     """Return the answers of blocks as one array, or as a tuple of them."""
     rows: list[Any] = [one if isinstance(one, tuple) else (one,) for one in answers]
     columns: Any = rows[0]

@@ -30,18 +30,13 @@ class ReadingCounts:
 
     __slots__ = ("_counts",)
 
-    def __init__(self, counts: dict[str, int]) -> None:
-        self._counts = dict(counts)
-
-    @classmethod
-    def of(cls, counts: Mapping[str, int], pairs: PrivatePairs) -> ReadingCounts:
-        """Return the counts of a reading, with those on the declared grid. PRIVATE."""
-        # Saturated counts: exact below a million records of a unit in a cell.
-        on_grid = {
+    def __init__(self, counts: Mapping[str, int], pairs: PrivatePairs) -> None:
+        self._counts = {
+            **counts,
+            # Saturated counts: exact below a million records of a unit in a cell.
             "records on the declared grid": int(pairs.records.sum()),
             "units on the declared grid": pairs.begin.size,
         }
-        return cls({**counts, **on_grid})
 
     def lines(self) -> list[str]:
         """Return the counts as text, each line marked. PRIVATE."""

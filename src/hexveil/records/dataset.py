@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hexveil.base.errors import HexveilError, InputError
-from hexveil.model.occupancy import (
-    BLOCK_PAIRS,
-    Occupancy,
-    Pairs,
-    T,
-    WholeGroup,
-    concatenate_columns,
-)
+from hexveil.model.occupancy import BLOCK_PAIRS, Occupancy, Pairs, T, WholeGroup, join_blocks
 from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.model.public_metadata import PublicMetadata, ValueLattice
 from hexveil.records.feasible_sums import squares_fit, squares_range
@@ -196,11 +189,11 @@ class DistributedSums:
 
     def map_cells(self, _: Occupancy, work: Callable[[Pairs, PairSums], T]) -> T:
         """Map a function over the pairs and their sums, cell by cell. PRIVATE."""
-        return concatenate_columns(self.store.map_sums(work))
+        return join_blocks(self.store.map_sums(work))
 
     def map_bins(self, whole: WholeGroup, work: Callable[[Pairs, PairBins], T]) -> T:
         """Map a function over pairs and their counts by bin: see `SumsPartitionStore.map_bins`."""
-        return concatenate_columns(self.store.map_bins(whole, work))
+        return join_blocks(self.store.map_bins(whole, work))
 
     def check(self, facts: PublicMetadata) -> None:
         """Raise HexveilError unless the occupancy is distributed too."""

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from hexveil.base.work_share import ShownWork, share_of_work, shown_work
 
@@ -37,9 +36,13 @@ def show_progress(activity: str | ShownWork, *steps: str) -> Iterator[None]:
     with shown_work(planned) as work:
         line = threading.Thread(target=_show, args=(work, finished), daemon=True)
         line.start()
+
         # Also where the process is ended while a library holds the main thread: the line hides the
         # cursor.
-        close = partial(_close_line, line, finished)
+        def close() -> None:
+            finished.set()
+            line.join(REFRESH)
+
         atexit.register(close)
         try:
             with share_of_work(planned.activity, 0.0, 1.0, *steps):
@@ -59,9 +62,3 @@ def _show(work: ShownWork, finished: threading.Event) -> None:
     with Console(stderr=True).status(work.text(time.monotonic())) as line:
         while not finished.wait(REFRESH):
             line.update(work.text(time.monotonic()))
-
-
-def _close_line(line: threading.Thread, finished: threading.Event) -> None:
-    """Take the line away as the process ends."""
-    finished.set()
-    line.join(REFRESH)

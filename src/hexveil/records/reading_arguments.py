@@ -199,12 +199,8 @@ def _refuse_choices_by_records(select: Select) -> None:
 
 def _refuse_limits(rules: Rules) -> None:
     """Refuse limits that no reading with private presence has."""
-    for name, is_given in (
-        ("max_bad_rows", rules.max_bad_rows != Rules.max_bad_rows),
-        ("max_repeats", rules.max_repeats != Rules.max_repeats),
-        ("accept_single_records", rules.accept_single_records),
-    ):
-        if is_given:
+    for name in ("max_bad_rows", "max_repeats", "accept_single_records"):
+        if getattr(rules, name) != getattr(Rules, name):
             raise InputError(
                 f'{name} has no meaning with protect "presence", which refuses no records: whether '
                 "it did would tell who is in them; leave it out."

@@ -98,14 +98,11 @@ class Select:
 
     def describe(self) -> str:
         """Return the selection by public facts as one line of canonical text."""
-        return "; ".join(
-            (
-                f"hours {'all' if self.hours is None else ','.join(map(str, self.hours))}",
-                f"dates {'all' if self.dates is None else ' to '.join(self.dates)}",
-                f"box {'none' if self.box is None else ','.join(map(repr, self.box))}",
-                f"min_users {self.min_users}",
-                f"top {'all' if self.top is None else self.top}",
-            )
+        return (
+            f"hours {'all' if self.hours is None else ','.join(map(str, self.hours))}; "
+            f"dates {'all' if self.dates is None else ' to '.join(self.dates)}; "
+            f"box {'none' if self.box is None else ','.join(map(repr, self.box))}; "
+            f"min_users {self.min_users}; top {'all' if self.top is None else self.top}"
         )
 
     def describe_dropped(self) -> str:

@@ -133,16 +133,14 @@ def _first_day(text: str, unit: Unit) -> int | None:
     return None if unit == "user-week" and day.weekday() else (day - EPOCH).days
 
 
-def first_days(keys: NDArray[np.int64], unit: Unit) -> NDArray[np.int64] | None:
-    """Return the first day of units from the keys that records are grouped by (`unit_keys`).
+def first_days(keys: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
+    """Return the first day of user-days or user-weeks from their keys (`unit_keys`).
 
     Examples
     --------
     >>> first_days(np.array([1]), "user-day"), first_days(np.array([2]), "user-week")
     (array([0]), array([4]))
     """
-    if unit == "user":
-        return None
     # The inverse of `unit_keys`, whose keys count from a day, and a Monday, before 1970.
     return keys - 1 if unit == "user-day" else 7 * keys - 10
 

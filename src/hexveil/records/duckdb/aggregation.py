@@ -251,10 +251,15 @@ def to_occupancy(pairs: pa.Table) -> tuple[LocalOccupancy, NDArray[np.int64]]:
     cell, unit, n = (to_numpy(pairs[name]) for name in ("cell", "unit", "n"))
     used = np.flatnonzero(np.bincount(unit))
     if used.size <= unit.max():
-        user = np.zeros(int(unit.max()) + 1, dtype=np.int64)
-        user[used] = np.arange(used.size)
-        unit = user[unit]
+        unit = renumbered(used)[unit]
     return LocalOccupancy(cell, unit, n, int(cell[-1]) + 1, used.size), used
+
+
+def renumbered(used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each used unit, at its place among all units, its number among the used ones."""
+    user = np.zeros(int(used[-1]) + 1, dtype=np.int64)
+    user[used] = np.arange(used.size)
+    return user
 
 
 @dataclass(frozen=True, eq=False, repr=False)

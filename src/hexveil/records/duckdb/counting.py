@@ -30,7 +30,6 @@ enumerate all small instances.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hexveil.base.work_share import QUERY, READING, steps_of_work
@@ -148,40 +147,20 @@ def deduplicate(session: Session, source: ValidatedRecords) -> tuple[str, int]:
     shared = f"SELECT * FROM ({_hashed(source)}) SEMI JOIN suspects USING (record_hash)"
     session.run(f"CREATE OR REPLACE TEMP TABLE resolved AS {_drawn(source, shared)}")
     dropped = session.numbers("SELECT coalesce(sum(n_records - 1)::BIGINT, 0) FROM resolved")
-    return deduplicated_query(source), dropped[0]
-
-
-def deduplicated_query(
-    source: ValidatedRecords, restriction: str = "", extra_columns: Sequence[str] = ()
-) -> str:
-    """Return the query of records without repeats, once the repeats are known.
-
-    Parameters
-    ----------
-    source : ValidatedRecords
-    restriction : str
-        Joins and a condition, which choose among records before anything else is done with them.
-    extra_columns : sequence of str
-        Columns that the joins add.
-    """
     wall = ["local_s"] * source.local
-    columns = ", ".join(
-        ("reject_reason", "user_id", "time_us", *wall, *source.places, "quanta", *extra_columns)
-    )
+    columns = ", ".join(("reject_reason", "user_id", "time_us", *wall, *source.places, "quanta"))
     # A null hash, of a record that is left out, is never in the other table: it passes.
-    unrepeated = (
-        f"SELECT * FROM ({_hashed(source, restriction)}) ANTI JOIN suspects USING (record_hash)"
+    query = (
+        f"SELECT {columns} FROM ({_hashed(source)}) ANTI JOIN suspects USING (record_hash) "
+        f"UNION ALL SELECT {columns} FROM resolved"
     )
-    return (
-        f"SELECT {columns} FROM ({unrepeated}) UNION ALL "
-        f"SELECT {columns} FROM resolved {restriction}"
-    )
+    return query, dropped[0]
 
 
-def _hashed(source: ValidatedRecords, restriction: str = "") -> str:
+def _hashed(source: ValidatedRecords) -> str:
     return (
         "SELECT *, CASE WHEN reject_reason = 0 THEN hash(user_id, time_us) END AS record_hash "
-        f"FROM ({source.query}) {restriction}"
+        f"FROM ({source.query})"
     )
 
 

@@ -211,7 +211,7 @@ def fetch_declared(session: Session, counted: CountResult, facts: DeclaredFacts)
     """
     private = _declared_pairs(session, counted.counts, facts)
     counts = _rule_counts(counted.request, counted.counts.left_out, counted.counts.repeats)
-    return PrivateDataset(facts, private, ReadingCounts.of(counts, private))
+    return PrivateDataset(facts, private, ReadingCounts(counts, private))
 
 
 def _declared_pairs(session: Session, counts: PairCounts, facts: DeclaredFacts) -> PrivatePairs:

@@ -86,8 +86,7 @@ def refuse_repeats(request: ReadRequest, n_kept: int, repeats: int) -> None:
             f"time: {repeats} of {n_kept} records ({repeats / n_kept:.0%}) have the user and time "
             "of another, and would be left out. If the times are coarser than the reports, or the "
             'records are events, count all: repeats = "keep" (in [read], or --set '
-            "read.repeats=keep). If "
-            "each report is stored several times, accept it: max_repeats = "
+            "read.repeats=keep). If each report is stored several times, accept it: max_repeats = "
             f"{min(1, -(-10 * repeats // n_kept) / 10)} (in [read])."
         )
 

@@ -193,25 +193,15 @@ def typed_schema(session: Session, query: str) -> Schema:
 
 
 _NESTED = ("struct", "list", "array")
-_KINDS: dict[str, TypeName] = {
-    "varchar": "text",
-    "enum": "text",
-    "uuid": "text",
-    "boolean": "boolean",
-    "date": "date",
-    "timestamp": "naive time",
-    "timestamp_s": "naive time",
-    "timestamp_ms": "naive time",
-    "timestamp_ns": "naive time",
-    "timestamp with time zone": "time",
-    "timestamptz_ns": "time",
-    "time": "time of day",
-    "time_ns": "time of day",
-    "time with time zone": "time of day",
-    "decimal": "number",
-    "map": "map",
-    "union": "map",
-    "null": "number",  # a column that is declared to hold nothing
+_KINDS: Mapping[TypeName, Collection[str]] = {
+    "text": ("varchar", "enum", "uuid"),
+    "boolean": ("boolean",),
+    "date": ("date",),
+    "naive time": ("timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"),
+    "time": ("timestamp with time zone", "timestamptz_ns"),
+    "time of day": ("time", "time_ns", "time with time zone"),
+    "number": ("decimal", "null"),  # null: a column that is declared to hold nothing
+    "map": ("map", "union"),
 }
 _FLOAT_BITS = {"float": 24, "double": 53}
 
@@ -229,7 +219,7 @@ def _kind(duckdb_type: DuckDBPyType) -> ColumnType:
         return ColumnType("number", is_integer=True)
     if name in _FLOAT_BITS:
         return ColumnType("number", float_bits=_FLOAT_BITS[name])
-    return ColumnType(_KINDS.get(name, "other"))
+    return ColumnType(next((kind for kind, names in _KINDS.items() if name in names), "other"))
 
 
 def refuse_different_columns(

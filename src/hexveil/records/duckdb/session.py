@@ -152,8 +152,7 @@ class Session(ExitStack[None]):
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return the rows of a small query."""
-        fetched = self._translate_errors(lambda: self._connection.execute(query).fetchall())
-        return [tuple(row) for row in fetched]
+        return self._translate_errors(lambda: self._connection.execute(query).fetchall())
 
     def numbers(self, query: str) -> list[int]:
         """Return the whole numbers in the only row of a query, if there is one; 0 for a null."""
@@ -165,20 +164,21 @@ class Session(ExitStack[None]):
         return {column[0]: column[1] for column in description}
 
     def _translate_errors(self, work: Callable[[], T]) -> T:
-        """Run work of the engine: failures translated, interruptions immediate."""
+        """Run work of the engine: failures translated, interruptions immediate.
+
+        Raised outside of the handlers: else the engine's error, which may quote rows, would hang on
+        ours as its context, for any program that reports errors to find.
+        """
+        percent_done = self._percent_done if self._tells_share else None
         try:
-            return _translate_errors(
-                lambda: _interruptibly(
-                    work,
-                    self._connection.interrupt,
-                    self._percent_done if self._tells_share else None,
-                ),
-                self.advice,
-            )
+            return _interruptibly(work, self._connection.interrupt, percent_done)
         except HexveilError as error:
-            # What a stream says of its files is known here alone: the engine has it as text.
-            failure = next((stream.failure for stream in self._streams if stream.failure), error)
-        raise failure
+            failure = error
+        # Of a stream Arrow passes the engine's failure on as text, which begins with its kind.
+        except (duckdb.Error, OSError, NotImplementedError, pa.ArrowException) as error:
+            failure = _translate(error, self.advice)
+        # What a stream says of its files is known here alone: the engine has it as text.
+        raise next((stream.failure for stream in self._streams if stream.failure), failure)
 
     def _percent_done(self) -> float:
         """Return how much of a query is done; below 0 where nobody knows."""
@@ -214,22 +214,6 @@ def _connection(memory: str, threads: int | None, folder: str) -> duckdb.DuckDBP
     elif connection.sql("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
         connection.execute("SET enable_progress_bar=false")
     return connection
-
-
-def _translate_errors(work: Callable[[], T], advice: str = "") -> T:
-    """Run work of the engine and return its result; translate its failures.
-
-    Raised outside of the handler: else the engine's error, which may quote rows, would hang on
-    ours as its context, for any program that reports errors to find.
-    """
-    try:
-        return work()
-    except HexveilError:
-        raise
-    # Of a stream Arrow passes the engine's failure on as text, which begins with its kind.
-    except (duckdb.Error, OSError, NotImplementedError, pa.ArrowException) as error:
-        failure = _translate(error, advice)
-    raise failure
 
 
 def _translate(error: Exception, advice: str) -> HexveilError:
@@ -282,7 +266,7 @@ _AGAIN = 0.05
 def _interruptibly(
     work: Callable[[], T],
     interrupt: Callable[[], object],
-    percent_done: Callable[[], float] | None = None,
+    percent_done: Callable[[], float] | None,
 ) -> T:
     """Run work of the engine and return its result; tell its share.
 

@@ -25,13 +25,7 @@ from hexveil.records.duckdb.session import Session
 from hexveil.records.sources.columns import ColumnType, Schema
 from hexveil.records.sources.headers import duplicates, first_line
 from hexveil.records.sources.record_format import PLAIN, RecordFormat
-from hexveil.records.sources.source_files import (
-    Files,
-    MemoryTable,
-    check_compressed,
-    is_collection,
-    safe_path,
-)
+from hexveil.records.sources.source_files import Files, MemoryTable, check_compressed, safe_path
 
 FEATURES = ("features",)
 """Where the records of a GeoJSON collection are."""
@@ -41,7 +35,7 @@ def open_source(
     session: Session,
     source: Files | MemoryTable,
     configured: Collection[str] = (),
-    record_format: RecordFormat | None = None,
+    record_format: RecordFormat = PLAIN,
 ) -> Relation:
     """Return the records of a source as a relation.
 
@@ -51,8 +45,8 @@ def open_source(
     source : Files or MemoryTable
     configured : collection of str
         Configured columns: see `Relation`.
-    record_format : RecordFormat, optional
-        None where the caller cannot declare one, as for sums.
+    record_format : RecordFormat
+        The usual one where the caller cannot declare another, as for sums.
 
     Raises
     ------
@@ -60,8 +54,7 @@ def open_source(
         If a file is malformed as a whole, holds no row, or has other columns than the rest, or
         if nested records are declared for a source that is no JSON.
     """
-    steps = (record_format or PLAIN).record_steps
-    if steps and (isinstance(source, MemoryTable) or source.kind != "json"):
+    if record_format.record_steps and (isinstance(source, MemoryTable) or source.kind != "json"):
         raise InputError(
             "record_path is for JSON documents; write one row for each record, or remove "
             "record_path (from [format])."
@@ -79,9 +72,8 @@ def open_source(
 
 
 def _open_csv(
-    session: Session, source: Files, configured: Collection[str], record_format: RecordFormat | None
+    session: Session, source: Files, configured: Collection[str], declared: RecordFormat
 ) -> Relation:
-    declared = record_format or PLAIN
     headers = {p: first_line(p, source.paths, declared) for p in dict.fromkeys(source.paths)}
     # What stands in two columns of one name that nobody asks for is nobody's concern.
     twice = {path: duplicates(header.fields) for path, header in headers.items()}
@@ -106,12 +98,22 @@ def _open_csv(
     )
 
 
+def is_collection(path: str) -> bool:
+    """Return whether a file is a GeoJSON collection by its name.
+
+    Examples
+    --------
+    >>> is_collection("buses.geojson.gz"), is_collection("buses.json")
+    (True, False)
+    """
+    return path.lower().removesuffix(".gz").endswith(".geojson")
+
+
 def _open_json(
-    session: Session, source: Files, configured: Collection[str], record_format: RecordFormat | None
+    session: Session, source: Files, configured: Collection[str], declared: RecordFormat
 ) -> Relation:
     # A collection of GeoJSON has its records under one name.
     collections = all(is_collection(path) for path in source.paths)
-    declared = record_format or PLAIN
     steps = declared.record_steps or FEATURES * collections
     if steps:
         keys = ".".join(steps)

@@ -27,7 +27,7 @@ from hexveil.model.distributed_occupancy import DistributedOccupancy, partition_
 from hexveil.model.occupancy import Pairs, Partition, T, WholeGroup, sorted_by_cell
 from hexveil.model.pair_bins import PairBins, PairSums
 from hexveil.records.dataset import DistributedSums, check_sums
-from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS, PairStore
+from hexveil.records.duckdb.aggregation import NUMBERED_BINS, NUMBERED_PAIRS, PairStore, renumbered
 from hexveil.records.duckdb.session import Session
 from hexveil.records.read_request import Rules
 
@@ -184,7 +184,7 @@ def spill_pairs(
     bins: dict[WholeGroup, ColumnFile] = {}
     if n_bins:
         stored.number_bins()
-        user = _user_numbers(used)
+        user = renumbered(used)
         for kind, pairs in files.items():
             of_cells, key = kind == "cells", kind.replace("user", "unit")[:-1]
             rows = _stream(
@@ -219,7 +219,7 @@ def _spilled(
     _, per_cell = _sizes(session, NUMBERED_PAIRS, "cell")
     used, per_user = _sizes(session, NUMBERED_PAIRS, "unit")
     # Units without a selected cell have a number too, and no pair: users are numbered without them.
-    user = _user_numbers(used)
+    user = renumbered(used)
     columns = ", ".join(("cell", "unit", "n", *sums))
     by_cell = _stream(session, f"SELECT {columns} FROM {NUMBERED_PAIRS} ORDER BY cell, unit")
     # Sums are asked of cells alone.
@@ -241,13 +241,6 @@ def _spilled(
     if occupancy.records_per_user.sum() != occupancy.n_records:
         raise HexveilError("pairs by cell and by user do not belong together.")
     return occupancy, files, used
-
-
-def _user_numbers(used: Ints) -> Ints:
-    """Return the user that each used unit is."""
-    user = np.zeros(int(used[-1]) + 1, dtype=np.int64)
-    user[used] = np.arange(used.size)
-    return user
 
 
 def _sizes(session: Session, table: str, key: str) -> tuple[Ints, Ints]:

@@ -14,14 +14,7 @@ from functools import lru_cache
 
 from hexveil.base.errors import InputError
 from hexveil.model.cells import DAY, zone
-from hexveil.records.duckdb.expressions import (
-    JsonColumn,
-    is_text,
-    literal,
-    number,
-    text,
-    typed_column,
-)
+from hexveil.records.duckdb.expressions import JsonColumn, is_text, literal, text, typed_column
 from hexveil.records.sources.columns import ColumnRef
 from hexveil.records.sources.record_format import EPOCH_UNITS, RecordFormat
 
@@ -155,7 +148,7 @@ def declared_instant(
         return instant(ref, naive, document)
     has_text = is_text(ref, document)
     if declared in EPOCH_UNITS and not has_text and ref.kind.name == "number":
-        return _since_epoch(number(ref, "time", document), declared)
+        return _since_epoch(f"CAST({typed_column(ref)} AS DOUBLE)", declared)
     if not has_text:
         raise InputError(
             f"time: the column {ref.column!r} holds no text; remove time_format (from [format])."

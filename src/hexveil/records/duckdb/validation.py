@@ -18,15 +18,7 @@ from dataclasses import dataclass, replace
 
 from hexveil.model.cells import ALL_RECORDS, DAY, Cells, OneCell
 from hexveil.model.public_metadata import ValueLattice
-from hexveil.records.duckdb import times
-from hexveil.records.duckdb.expressions import (
-    JsonTexts,
-    canonical_id,
-    declared_number,
-    identifier,
-    name_text,
-    number_literal,
-)
+from hexveil.records.duckdb import expressions, times
 from hexveil.records.duckdb.formats.delimited_text import TextSource
 from hexveil.records.duckdb.formats.json_documents import DOCUMENT
 from hexveil.records.duckdb.relation import Relation
@@ -155,7 +147,7 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
     columns = "*"
     if not relation.documents:
         used = [ref for one in requests for ref in _RawColumns(session, relation, one).used]
-        columns = ", ".join(identifier(name) for name in dict.fromkeys(ref.column for ref in used))
+        columns = ", ".join(map(expressions.identifier, dict.fromkeys(ref.column for ref in used)))
     session.run(
         f"CREATE OR REPLACE TEMP TABLE {SCANNED} AS SELECT {columns} FROM ({relation.query})"
     )
@@ -164,9 +156,9 @@ def scan_once(session: Session, relation: Relation, requests: Sequence[ReadReque
 
 def quanta(value: str, scale: ValueLattice) -> str:
     """Return a value as whole quanta above the lower bound: clamped, rounded, clamped again."""
-    low, high = (number_literal(float(bound)) for bound in (scale.lower, scale.upper))
-    top, bottom = (
-        number_literal(float(term)) for term in (scale.quantum.denominator, scale.quantum.numerator)
+    low, high, top, bottom = (
+        expressions.number_literal(float(term))
+        for term in (scale.lower, scale.upper, scale.quantum.denominator, scale.quantum.numerator)
     )
     # Four bytes where they suffice: there is one for each record.
     size = "INTEGER" if scale.span_quanta < 2**31 else "BIGINT"
@@ -183,12 +175,11 @@ class _RawColumns:
     """The columns of a record as read: malformed, value, user_id, time_us, lat, raw_label0, ..."""
 
     def __init__(self, session: Session, relation: Relation, request: ReadRequest) -> None:
-        self._document = JsonTexts(DOCUMENT) if relation.documents else None
+        self._document = expressions.JsonTexts(DOCUMENT) if relation.documents else None
         self._session, self._relation, self._request = session, relation, request
         self._format = request.format
         self.labels: tuple[str, ...] = ()
         self.used: list[ColumnRef] = []
-        self.has_place = request.columns.has_place
         columns = {**self._identity(), **self._place(), **self._time(), **self._labels()}
         select_list = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
         records = relation.query if self._document is None else self._document.texts(relation.query)
@@ -204,14 +195,14 @@ class _RawColumns:
         value = self._find("value", columns.value)
         user = self._relation.find_user(self._session, columns.user)
         self.used.append(user)
-        expression = canonical_id(user, self._document)
+        expression = expressions.canonical_id(user, self._document)
         self.inexact_users = expression.inexact is not None
         return {
             # Malformed lines of CSV never become rows; they are counted by `Relation.skipped`.
             "malformed": f"json_type({DOCUMENT}) IS DISTINCT FROM 'OBJECT'"
             if self._document
             else "false",
-            "value": declared_number(value, "value", self._document, self._format),
+            "value": expressions.declared_number(value, "value", self._document, self._format),
             "user_id": expression.text,
             **({} if expression.inexact is None else {"inexact_user": expression.inexact}),
         }
@@ -228,7 +219,7 @@ class _RawColumns:
             return {}
         document = self._document
         return {
-            role: declared_number(ref, role, document, self._format)
+            role: expressions.declared_number(ref, role, document, self._format)
             for role, ref in (("lat", lat), ("lon", lon))
         }
 
@@ -254,7 +245,7 @@ class _RawColumns:
         if isinstance(cells, OneCell):
             return {self.labels[0]: f"'{ALL_RECORDS}'"}
         return {
-            label: name_text(self._find("label", name), "label", self._document)
+            label: expressions.name_text(self._find("label", name), "label", self._document)
             for label, name in zip(self.labels, cells.columns, strict=True)
         }
 
@@ -308,9 +299,9 @@ def _reject_reason(request: ReadRequest, raw: _RawColumns) -> str:
 def _selection_tests(request: ReadRequest) -> list[tuple[int, str]]:
     select, tests = request.rules.select, []
     if select.drop_values:
-        dropped_values = ", ".join(number_literal(float(value)) for value in select.drop_values)
+        dropped = ", ".join(expressions.number_literal(float(code)) for code in select.drop_values)
         # The one rule that looks at a value: asked for by name, and stated in what is published.
-        tests.append((DROPPED, f"value IN ({dropped_values})"))
+        tests.append((DROPPED, f"value IN ({dropped})"))
     if select.hours is not None:
         hours = ", ".join(map(str, select.hours))
         # Shifted by a day: local seconds of 1970-01-01 are negative west of Greenwich.
@@ -319,7 +310,7 @@ def _selection_tests(request: ReadRequest) -> list[tuple[int, str]]:
         start, end = select.days
         tests.append((DATES, f"local_s NOT BETWEEN {start * DAY} AND {end * DAY + DAY - 1}"))
     if select.box is not None:
-        west, south, east, north = (number_literal(side) for side in select.box)
+        west, south, east, north = (expressions.number_literal(side) for side in select.box)
         tests.append(
             (BOX, f"NOT (lon BETWEEN {west} AND {east} AND lat BETWEEN {south} AND {north})")
         )

@@ -221,10 +221,9 @@ class CacheFolder:
             and (existing.spans is not None or entry.spans is None)
             and self.is_intact(existing)
         ):
-            entry = existing
-        else:
-            # After the table is durable: a head always stands for a whole entry.
-            atomic_files.write(head, _head_text(entry), mode=0o600)
+            return existing
+        # After the table is durable: a head always stands for a whole entry.
+        atomic_files.write(head, _head_text(entry), mode=0o600)
         return entry
 
     def clean(self, used: Iterable[CacheEntry]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from hexveil.base.errors import InputError
-from hexveil.records.sources.record_format import PLAIN, RecordFormat
+from hexveil.records.sources.record_format import RecordFormat
 from hexveil.records.sources.source_files import read_bytes, safe_path
 from hexveil.records.sources.text_lines import as_text, split_line, whole_lines
 from hexveil.records.sources.vocabulary import is_known_name
@@ -119,9 +119,7 @@ def _holds_data(column: Sequence[str]) -> bool:
     return bool(filled) and all(_DATUM.fullmatch(field) for field in filled)
 
 
-def first_line(
-    path: str, among: Sequence[str] = (), record_format: RecordFormat = PLAIN
-) -> FirstLine:
+def first_line(path: str, among: Sequence[str], record_format: RecordFormat) -> FirstLine:
     """Return the separator and the fields of a CSV file's first line; some may be empty.
 
     `among` are all files of the source, for messages.
@@ -144,12 +142,12 @@ def first_line(
     )
 
 
-def has_rows(path: str, record_format: RecordFormat = PLAIN) -> bool:
+def has_rows(path: str, record_format: RecordFormat) -> bool:
     """Return whether a CSV file has a line below its first one."""
     return len(_lines(path, 2, (path,), record_format)[1]) > 1
 
 
-def has_header(path: str, record_format: RecordFormat = PLAIN) -> bool:
+def has_header(path: str, record_format: RecordFormat) -> bool:
     """Return whether the first line of a CSV file passes `looks_like_header`."""
     _, lines = _lines(path, 1 + _ROWS, (path,), record_format)
     texts = [[field.decode(errors="replace") for field in line] for line in lines]

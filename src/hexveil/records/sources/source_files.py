@@ -259,17 +259,6 @@ def _refuse_tables(folder: Path) -> None:
             )
 
 
-def is_collection(path: str) -> bool:
-    """Return whether a file is a GeoJSON collection by its name.
-
-    Examples
-    --------
-    >>> is_collection("buses.geojson.gz"), is_collection("buses.json")
-    (True, False)
-    """
-    return path.lower().removesuffix(".gz").endswith(".geojson")
-
-
 def kind_of(path: Path) -> FileKind | None:
     """Return the kind of a file of records by its name; None for any other file."""
     name = path.name.lower()

@@ -46,9 +46,9 @@ from hexveil.records.sources.source_files import Files, Frame, MemoryTable, Remo
 from hexveil.records.spark import tasks
 from hexveil.records.spark.session import (
     collect,
+    column,
     map_batches,
     persisted,
-    select_columns,
     task_memory,
     translate_errors,
     with_arrow_types,
@@ -268,7 +268,7 @@ class _TaskQueries(Session):
         frame = map_batches(self._task_records.rows, work, schema)
         # Only counts are asked for in this way, which add up over tasks, or the ends of one file.
         total = collect(frame.agg(F.min("note"), *map(F.sum, names)))
-        failure, *numbers = (column[0].as_py() for column in total.columns)
+        failure, *numbers = (summed[0].as_py() for summed in total.columns)
         _refuse(failure)
         return [tuple(numbers)]
 
@@ -325,8 +325,9 @@ def _open_records(
     relation = open_source(session, MemoryTable(empty), request.column_names, request.format)
     records = validate_records(session, relation, request)
     # Whatever is not in the query is not read; a name that stands in it by chance does no harm.
-    used = [name for name in empty.column_names if identifier(name) in records.query]
-    rows = select_columns(frame, used)
+    used = [column(name) for name in empty.column_names if identifier(name) in records.query]
+    # A frame without columns loses its rows, which are counted too, on the way to Arrow.
+    rows = frame.select(*(used or [F.lit(0).alias("nothing")]))
     return TaskRecords(rows, TaskInput(memory), records, relation)
 
 

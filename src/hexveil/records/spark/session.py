@@ -7,7 +7,7 @@ Between Arrow and Spark: schemas, columns whatever their names, frames that task
 """
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
@@ -153,13 +153,6 @@ def with_arrow_types(frame: DataFrame) -> DataFrame:
             for field in fields
         )
     )
-
-
-def select_columns(frame: DataFrame, names: Iterable[str]) -> DataFrame:
-    """Select columns of a frame; a constant if there are none, since rows are counted too."""
-    selected = [column(name) for name in names]
-    # A frame without columns loses its rows on the way to Arrow.
-    return frame.select(*(selected or [F.lit(0).alias("nothing")]))
 
 
 def collect(frame: DataFrame) -> pa.Table:

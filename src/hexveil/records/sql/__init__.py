@@ -78,7 +78,6 @@ def sums_query(*, source: str, dialect: str, **options: Any) -> str:  # noqa: AN
     grid = rules.cells if isinstance(rules.cells, Cells) else None
     labels = () if isinstance(rules.cells, Cells) else rules.cells.columns
     lowest, highest = (int(bound / scale.quantum) for bound in (scale.lower, scale.upper))
-    squares = squares_fit(1, scale)
     # The last steps hold the rounded value, in quanta, beside the labels: another name than theirs.
     k = "hexveil_quanta"
     selects = select.hours is not None or select.dates is not None
@@ -103,7 +102,7 @@ def sums_query(*, source: str, dialect: str, **options: Any) -> str:  # noqa: AN
         lowest=lowest,
         highest=highest,
         k=k,
-        squares=squares,
+        squares=squares_fit(1, scale),
         # Whole squares, which each dialect adds up exactly.
         whole_squares=max(abs(lowest), abs(highest)) < _LARGEST_SQUARED,
         fine_bin="" if rules.bins is None else bin_number(k, (rules.bins.edges + lowest).tolist()),

@@ -112,7 +112,7 @@ class TextStream:
     columns : sequence of str
     memory : float
         Bytes; a small memory makes small blocks.
-    found : LineCounts, optional
+    found : LineCounts
         Where malformed lines are counted.
 
     Attributes
@@ -124,14 +124,9 @@ class TextStream:
     """
 
     def __init__(
-        self,
-        files: Sequence[TextFile],
-        columns: Sequence[str],
-        memory: float,
-        found: LineCounts | None = None,
+        self, files: Sequence[TextFile], columns: Sequence[str], memory: float, found: LineCounts
     ) -> None:
-        self._files, self._columns = files, columns
-        self.found = LineCounts() if found is None else found
+        self._files, self._columns, self._found = files, columns, found
         # A row without any column is none.
         self._schema = pa.schema([(name, pa.string()) for name in columns or [_NOTHING]])
         size = int(memory / _BLOCKS_IN_MEMORY)
@@ -177,7 +172,7 @@ class TextStream:
             # The first line may be as long as a reader of headers takes it.
             max(text_lines.LONGEST_LINE, FIRST_BYTES),
         )
-        parser = _BlockParser(file, self._columns, self.found)
+        parser = _BlockParser(file, self._columns, self._found)
         for text, n_long in text_lines.without_header(blocks):
             n_malformed += n_long
             if not text:
@@ -190,7 +185,7 @@ class TextStream:
             arrays = [table[n] if n in table.column_names else missing for n in self._schema.names]
             for batch in pa.table(arrays, schema=self._schema).to_batches():
                 yield min(n_read / size, 1.0), batch
-        self.found.malformed[file.path] = n_malformed
+        self._found.malformed[file.path] = n_malformed
 
 
 class _BlockParser:

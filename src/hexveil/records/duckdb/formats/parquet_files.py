@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -112,20 +112,14 @@ def _timed_columns(
 ) -> dict[int, tuple[int, int]]:
     """Return the numbers of used columns that the engine may fail on, and the times it knows."""
     ends = {}
-    for i, stated in enumerate(_logical_types(schema)):
-        kind = _TIMES.get(stated)
+    for i in range(len(schema)):
+        stated = json.loads(schema.column(i).logical_type.to_json())
+        kind = _TIMES.get((stated["Type"], stated.get("timeUnit", "")))
         limits = None if kind is None else calendar(kind)
         path = schema.column(i).path
         if limits is not None and any(_is_within(path, name) for name in configured):
             ends[i] = limits
     return ends
-
-
-def _logical_types(schema: pq.ParquetSchema) -> Iterator[tuple[str, str]]:
-    """Yield the type that a file states of each column, and the unit if it is a time's."""
-    for i in range(len(schema)):
-        stated = json.loads(schema.column(i).logical_type.to_json())
-        yield stated["Type"], stated.get("timeUnit", "")
 
 
 def _near_copies(

@@ -66,8 +66,8 @@ class Plan(BookedStages):
     def of(cls, component: PlanComponent) -> Plan:
         """Return the plan of one value column."""
         facts = component.facts
-        parts = {"" if facts is None else facts.value: component}
-        return cls(facts, parts, component.requested_epsilon, {}, component.edition)
+        components = {"" if facts is None else facts.value: component}
+        return cls(facts, components, component.requested_epsilon, {}, component.edition)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a figure of the component
         """Return a figure of the only component."""
@@ -229,7 +229,7 @@ class Plan(BookedStages):
             "statistics": list(self.statistics),
             "weights": {name: float(weight) for name, weight in self.weights.items()},
             "refusal": self.refusal,
-            "columns": {name: one.column_json() for name, one in self.components.items()},
+            "columns": {name: plan.column_json() for name, plan in self.components.items()},
         }
 
     # ---- stages ----
@@ -239,7 +239,7 @@ class Plan(BookedStages):
         if self.is_single:
             stages: StagedPlan = self.single.stages()
             return stages
-        return self.with_stages({name: one.stages() for name, one in self.components.items()})
+        return self.with_stages({name: plan.stages() for name, plan in self.components.items()})
 
     def with_stages(self, stages: Mapping[str, StagedPlan]) -> CombinedStages:
         """Return stages of each of several columns as those of one release."""

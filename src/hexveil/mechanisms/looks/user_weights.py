@@ -227,7 +227,7 @@ class _BiasLook:
         figures = MEAN_ABS_NORMAL * prior.within_cell_sd, 0.5 * prior.weight_confounding
         # By pair where cells differ.
         self.sd, self.confounding = (
-            pairs.spread(one) if isinstance(one, np.ndarray) else one for one in figures
+            pairs.spread(figure) if isinstance(figure, np.ndarray) else figure for figure in figures
         )
         # How far a weight is from its share, as a part of it; each line below is one look.
         part = factor.take(pairs.user, mode="clip")

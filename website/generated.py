@@ -401,7 +401,10 @@ def rule_rows() -> Iterator[tuple[str, str, str]]:
     """Yield a row for each rule."""
     for rule in RULES:
         options = ", ".join(f"`{word}`" for word in map(spoken, rule.words))
-        yield options, cell(rule.partners), cell(rule.why)
+        alone = " or ".join(" with ".join(map(spoken, subset)) for subset in rule.without)
+        excluded = ", ".join(map(spoken, rule.beside))
+        goes = f"only with {alone}" if alone else f"not with {excluded}"
+        yield options, cell(goes), cell(rule.why)
 
 
 PAGES: dict[str, Callable[[str], str]] = {

@@ -137,10 +137,8 @@ class NoisyTotals(ReadOnlyArrays):
 
     def noise(self, earlier: Outputs) -> tuple[sensitivity_report.NoiseRequest, ...]:  # noqa: ARG002  see Stage.noise
         """Return the noise of each number."""
-        same = np.full(self.n_noised, self.law.scale)
-        return (
-            sensitivity_report.noise_of_law(self.law, same if self.scales is None else self.scales),
-        )
+        scales = np.full(self.n_noised, self.law.scale) if self.scales is None else self.scales
+        return (sensitivity_report.noise_of_law(self.law, scales),)
 
     def sensitivity(self, earlier: Outputs) -> tuple[sensitivity_report.SensitivityReport, ...]:  # noqa: ARG002
         """Return by how much a unit moves all numbers together."""

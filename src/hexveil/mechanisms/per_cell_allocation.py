@@ -108,10 +108,6 @@ class PlannedCells:
         """Figures of all cells' plans."""
         return CellFigures(*map(np.array, zip(*map(_figures_of, self.plans), strict=True)))
 
-    def names(self) -> list[str]:
-        """Return the name of the mechanism of each cell, where one may choose another."""
-        return [choice or self.mechanism.name for choice in self.choices]
-
     # ---- losses ----
 
     def losses(self) -> Floats:
@@ -140,10 +136,8 @@ class PlannedCells:
         costs = {}
         for name in dict.fromkeys(names):
             losses = (
-                sum(
-                    (stage.losses() for stage in plan.stages if stage.name == name),
-                    np.zeros(plan.cell.counts.size),
-                )
+                np.zeros(plan.cell.counts.size)
+                + sum(stage.losses() for stage in plan.stages if stage.name == name)
                 for plan in self.plans
             )
             costs[name] = (names.count(name), float(self.sum_pairs(losses).max()))

@@ -113,9 +113,8 @@ def _changed(plan: MomentComponent, **changes: Any) -> MomentComponent:  # noqa:
     """Return the component of the same request with some of its fields changed."""
     request = replace(plan.request, **changes)
     request.check()
-    return replace(
-        plan, allocation=allocate(replace(plan.problem, request=request)), request=request
-    )
+    allocation = allocate(replace(plan.problem, request=request))
+    return replace(plan, allocation=allocation, request=request)
 
 
 def _methods(plan: MomentComponent) -> Iterable[tuple[str, Mapping[str, Any]]]:
@@ -148,9 +147,8 @@ def _figures(plan: MomentComponent, changed: MomentComponent) -> dict[str, Any]:
     result = changed.with_lower_bound()
     errors = plan.problem.objective_errors(result.error_models)
     # What is certified of two statistics is of the row's objective, which adds them up otherwise.
-    is_certified = len(result.error_models) == 1 or result.request.objective == (
-        plan.request.objective
-    )
+    is_same = result.request.objective == plan.request.objective
+    is_certified = is_same or len(result.error_models) == 1
     return {
         "epsilon": float(result.epsilon),
         "claimed": float(result.l0_epsilon),

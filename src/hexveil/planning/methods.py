@@ -96,11 +96,9 @@ def allocate(problem: PlanningProblem) -> PlanAllocation:
     """
     request, occupancy = problem.request, problem.occupancy
     check_units(request.delta, occupancy.n_users)
-    if request.epsilon is not None:
-        kind = (
-            "remembered" if problem.forecast else request.resolve_range(occupancy, request.epsilon)
-        )
-        return _BY_RANGE[kind](problem, promised(request.epsilon, request.delta))
+    if (epsilon := request.epsilon) is not None:
+        kind = "remembered" if problem.forecast else request.resolve_range(occupancy, epsilon)
+        return _BY_RANGE[kind](problem, promised(epsilon, request.delta))
     targets = request.target or {}
     if request.method == "joint":
         return joint.allocate_within_errors(problem, targets)
@@ -171,10 +169,8 @@ def _clip_user(problem: PlanningProblem, epsilon: Fraction) -> PlanAllocation:
         targets = _initial_errors(problem, cell_loss)
         if targets == (math.inf, math.inf):  # only variances of one record
             return allocate_independently(occupancy, span, request, cell_loss)
-        suppression = clip_user(occupancy, width, cell_loss, error="separate", bound=targets)
-        allocation = allocate_independently(
-            occupancy, span, request, cell_loss, suppression.suppressed
-        )
+        gone = clip_user(occupancy, width, cell_loss, error="separate", bound=targets).suppressed
+        allocation = allocate_independently(occupancy, span, request, cell_loss, gone)
         allocations.append(allocation)
         # The ratio of exact loss to cell loss is that of the suppression at hand.
         cell_loss = cell_loss * epsilon / allocation.most_booked(problem.without_metadata())

@@ -65,10 +65,9 @@ class Plan(BookedStages):
     @classmethod
     def of(cls, component: PlanComponent) -> Plan:
         """Return the plan of one value column."""
-        name = "" if component.facts is None else component.facts.value
-        return cls(
-            component.facts, {name: component}, component.requested_epsilon, {}, component.edition
-        )
+        facts = component.facts
+        components = {"" if facts is None else facts.value: component}
+        return cls(facts, components, component.requested_epsilon, {}, component.edition)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  a figure of the component
         """Return a figure of the only component."""
@@ -230,9 +229,7 @@ class Plan(BookedStages):
             "statistics": list(self.statistics),
             "weights": {name: float(weight) for name, weight in self.weights.items()},
             "refusal": self.refusal,
-            "columns": {
-                column: component.column_json() for column, component in self.components.items()
-            },
+            "columns": {name: plan.column_json() for name, plan in self.components.items()},
         }
 
     # ---- stages ----
@@ -242,9 +239,7 @@ class Plan(BookedStages):
         if self.is_single:
             stages: StagedPlan = self.single.stages()
             return stages
-        return self.with_stages(
-            {name: component.stages() for name, component in self.components.items()}
-        )
+        return self.with_stages({name: plan.stages() for name, plan in self.components.items()})
 
     def with_stages(self, stages: Mapping[str, StagedPlan]) -> CombinedStages:
         """Return stages of each of several columns as those of one release."""
@@ -287,10 +282,7 @@ class Plan(BookedStages):
         return saved
 
     @staticmethod
-    def load(
-        folder: str | Path,
-        source: Any,  # noqa: ANN401  records, or their facts
-    ) -> Plan:
+    def load(folder: str | Path, source: Any) -> Plan:  # noqa: ANN401  records, or their facts
         """Return the plan that `save` wrote into a folder; releasing it is releasing that plan.
 
         Parameters

@@ -24,16 +24,17 @@ from hexveil.planning.request import (
     RANGES,
     SEVERAL,
     SHAPES,
+    STAGED,
     STATISTICS,
     UNITS,
     UNITS_ALONE,
+    VARIANCES,
     ClippingRangeMode,
     Method,
     Objective,
     Request,
     broken_rules,
     refuse,
-    request_words,
     targets_of,
 )
 from hexveil.planning.request import statistics as moments_of
@@ -195,20 +196,16 @@ class PlanArguments:
             terms.add(SHAPES)
         elif not is_private:
             noised = Request("joint", OptimalClipping(), moments_of(self.statistics)).noised
-            terms |= request_words(
-                noised, self.single_mechanism,
-                method=self.method, objective=self.usual_objective,
-            )  # fmt: skip
+            terms |= {f'method="{self.method}"', f'objective="{self.usual_objective}"'}
+            terms |= {VARIANCES} if "variance" in noised else set()
+            if not isinstance(self.single_mechanism, ThresholdMechanism):
+                terms.add(STAGED)
             terms.add(f'clipping_range="{self._possible_range(terms)}"')
         if is_private and USERS in names:
-            units = UNITS_ALONE if len(names) == 1 else UNITS
-            terms.add(units)
+            terms.add(UNITS_ALONE if len(names) == 1 else UNITS)
         if SEVERAL in terms:
-            terms |= {
-                f"{SEVERAL} {joined}"
-                for joined in ("of " + SHAPES, "with " + PRESENCE)
-                if joined.split(" ", 1)[1] in terms
-            }
+            joined = {SHAPES: "of", PRESENCE: "with"}
+            terms |= {f"{SEVERAL} {joined[term]} {term}" for term in joined.keys() & terms}
         return terms
 
     def _possible_range(self, terms: Collection[str]) -> str:

@@ -141,15 +141,6 @@ class Request(ReadOnlyArrays):
         return "per-cell" if several and users >= LEAST_USERS * cells else "private"
 
 
-def request_words(
-    noised: tuple[str, ...], mechanism: ThresholdMechanism | CellMechanism, **options: str
-) -> set[str]:
-    """Return statistics, mechanism and options in the words of the rules."""
-    words = {f'{name}="{word}"' for name, word in options.items()}
-    words |= {VARIANCES} if "variance" in noised else set()
-    return words | (set() if isinstance(mechanism, ThresholdMechanism) else {STAGED})
-
-
 def statistics(requested: Sequence[str] | str | None) -> tuple[str, ...]:
     """Return the names of the statistics in one order; raise InputError on others."""
     if requested is None:
@@ -276,13 +267,6 @@ class Rule:
         method = next((item for item in terms if item.startswith("method=")), "")
         company = self.company.format(method=method.removeprefix("method="), beside=beside)
         return f"{option} goes with {company}; {self.way_out}."
-
-    @property
-    def partners(self) -> str:
-        """The partners of the words, or those that they exclude, for the reference page."""
-        alone = " or ".join(" with ".join(map(spoken, subset)) for subset in self.without)
-        excluded = ", ".join(map(spoken, self.beside))
-        return f"only with {alone}" if alone else f"not with {excluded}"
 
 
 def spoken(word: str) -> str:

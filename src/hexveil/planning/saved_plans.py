@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 import pyarrow.parquet
@@ -89,18 +89,14 @@ NAMES.update({kind.__name__: kind for kind in _CLASSES} | _ALIASES | KINDS)
 
 def mechanism_word(mechanism: CellMechanism | ThresholdMechanism, _: Place) -> str:
     """Return a mechanism's text; InputError for one that its text does not bring back."""
-    name = mechanism.name
-    try:
+    with contextlib.suppress(InputError):
         # A name may be borrowed: equality makes sure that what is read back plans the same.
-        is_known = mechanism_of(name) == mechanism
-    except InputError:
-        is_known = False
-    if not is_known:
-        raise InputError(
-            f"a saved plan's mechanism must be one of hexveil's, got {name}; "
-            "release such a plan without saving it."
-        )
-    return name
+        if mechanism_of(mechanism.name) == mechanism:
+            return mechanism.name
+    raise InputError(
+        f"a saved plan's mechanism must be one of hexveil's, got {mechanism.name}; "
+        "release such a plan without saving it."
+    )
 
 
 def mechanism_of(name: object, _: Place = ()) -> ThresholdMechanism | CellMechanism:
@@ -112,9 +108,7 @@ def mechanism_of(name: object, _: Place = ()) -> ThresholdMechanism | CellMechan
 _MECHANISM = (mechanism_word, mechanism_of)
 _TERM = (lambda term, _: term.text, lambda text, _: statistic_terms.parse_statistics((text,))[1][0])
 CODERS |= dict.fromkeys((CellMechanism, ThresholdMechanism), _MECHANISM)
-CODERS |= dict.fromkeys(
-    (statistic_terms.Quantile, statistic_terms.Share, statistic_terms.Histogram), _TERM
-)
+CODERS |= dict.fromkeys(get_args(statistic_terms.Term), _TERM)
 
 
 def saved_of(plan: Plan) -> Any:  # noqa: ANN401  one of KINDS

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from hexveil.accounting.promise import Promise
     from hexveil.base.arrays import Floats
     from hexveil.ledger import Ledger
-    from hexveil.ledger.unit_losses import Losses
     from hexveil.mechanisms.contract import StagedPlan
     from hexveil.model.declared_grid import DeclaredFacts
     from hexveil.planning.plan import Plan
@@ -104,8 +103,9 @@ def charge_of(dataset: AnyDataset, plan: Plan, stages: StagedPlan, ledger: Ledge
         units.ids(), losses, ledger.key, max_loss=plan.booked_limit, periods=units.periods()
     )
     encoded = ledger.plan_of(name) or saved_plans.encode(plan)
-    booked = _reserved(hashed, unit_of(public), public) | {"facts": facts, "plan": encoded}
-    return Charge(name, booked | {"delta": plan.delta}, losses, plan.delta)
+    booked: dict[str, Any] = {"losses": hashed, **_pinned(unit_of(public), public)}
+    booked |= {"facts": facts, "plan": encoded, "delta": plan.delta}
+    return Charge(name, booked, losses, plan.delta)
 
 
 def any_unit_charge(
@@ -113,16 +113,14 @@ def any_unit_charge(
     promise: Promise,
     facts: dict[str, str],
     ledger: Ledger,
-    declared: DeclaredFacts | None = None,
+    declared: DeclaredFacts,
 ) -> Charge:
     """Return the charge for any unit, present or not.
 
     A unit of a day or a week is booked on each declared day or week: any unit of it may be there.
     Units of a day begin by a clock, which is part of what the account pins (`unit_of`).
     """
-    losses, periods, unit = stages.losses(), [""], PRIVACY_UNIT
-    if declared is not None:
-        periods, unit = _periods(declared), f"{unit_of(declared)}; {PRIVATE}"
+    losses, periods = stages.losses(), _periods(declared)
     hashed = hash_losses(
         [ANY_UNIT] * len(periods), np.repeat(losses, len(periods)), ledger.key,
         max_loss=promise.amount, periods=periods,
@@ -130,8 +128,10 @@ def any_unit_charge(
     # What is metered is what was booked, not what the stages say of themselves.
     metered = np.minimum(losses, round_up(promise.amount))
     encoded = json.dumps(facts, sort_keys=True).encode()
-    booked = _reserved(hashed, unit, declared) | {"facts": facts, "plan": encoded}
-    return Charge(request_name(facts), booked | {"delta": promise.delta}, metered, promise.delta)
+    unit = f"{unit_of(declared)}; {PRIVATE}"
+    booked: dict[str, Any] = {"losses": hashed, **_pinned(unit, declared)}
+    booked |= {"facts": facts, "plan": encoded, "delta": promise.delta}
+    return Charge(request_name(facts), booked, metered, promise.delta)
 
 
 def refuse_other_unit(public: Any, ledger: Ledger) -> None:  # noqa: ANN401  counted facts
@@ -147,24 +147,14 @@ def pin_unit(public: Any, ledger: Ledger) -> None:  # noqa: ANN401  counted fact
     ledger.pin_unit(**_pinned(unit_of(public), public))
 
 
-def _reserved(losses: Losses, unit: str, public: Any) -> dict[str, Any]:  # noqa: ANN401  facts
-    """Return hashed losses, and what the account pins."""
-    return {"losses": losses, **_pinned(unit, public)}
-
-
 def _pinned(unit: str, public: Any) -> dict[str, str]:  # noqa: ANN401  facts
     """Return the unit as the account pins it, and the meaning of ids and codes."""
-    known = public is not None
-    return {
-        "privacy_unit": unit,
-        "id_space": public.id_space if known else "",
-        "missing_values": public.identity.get("drop_values", "") if known else "",
-    }
+    codes = public.identity.get("drop_values", "")
+    return {"privacy_unit": unit, "id_space": public.id_space, "missing_values": codes}
 
 
 PRIVATE = "presence is private"
-PRIVACY_UNIT = f"user; {PRIVATE}"
-"""Unit that an account pins: releases of the other model are refused in it, and the reverse."""
+"""In the unit that an account of this model pins: it refuses releases of the other one."""
 ANY_UNIT = b"any unit, present or not"
 _NO_CLOCK = ("none", "not usable")
 _EPOCH = date(1970, 1, 1)

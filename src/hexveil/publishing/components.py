@@ -99,9 +99,7 @@ def statements_of_whole(manifest: Json) -> Json:
         return leading
     prefixes, names = column_prefixes([*stated]), ", ".join(stated)
     identities = [component["dataset"] for component in manifest["components"]]
-    versions, units = (
-        {identity[key] for identity in identities} for key in ("version", "value_unit")
-    )
+    versions, units = ({entry[key] for entry in identities} for key in ("version", "value_unit"))
     dataset = {
         "version": versions.pop() if len(versions) == 1 else None,
         "sources": [

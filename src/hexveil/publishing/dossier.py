@@ -63,14 +63,10 @@ def dossier(folder: Path) -> DocumentSection:
         raise InputError(f"{folder / NAME} names no entry of a ledger, so nothing was booked.")
     stated = statements(manifest)
     tables = dict(zip(stated, check.tables.values(), strict=True))
-    dossiers = {
-        name: describe(one_column, tables[name], checksum) for name, one_column in stated.items()
-    }
+    dossiers = {name: describe(column, tables[name], checksum) for name, column in stated.items()}
     if len(dossiers) == 1:
         return next(iter(dossiers.values()))
-    sections = [
-        replace(section, title=f"Value column {name}") for name, section in dossiers.items()
-    ]
+    sections = [replace(entry, title=f"Value column {name}") for name, entry in dossiers.items()]
     joint = _of_whole(statements_of_whole(manifest), checksum)
     return replace(joint, sections=(*joint.sections, *sections))
 

@@ -92,10 +92,12 @@ class FolderOptions:
                     f"{name} must be text on one line of at most {MAX_TITLE} letters, got {text!r}."
                 )
 
-    def stated(self) -> dict[str, str]:
-        """Return titles and language that were stated, as the manifest holds them."""
+    def stated(self) -> dict[str, Any]:
+        """Return titles, language and facts that were stated, as the manifest holds them."""
         titles = {name: text for name in TITLES if (text := getattr(self, name))}
-        return titles | ({} if self.language == "en" else {"language": self.language})
+        language = {} if self.language == "en" else {"language": self.language}
+        facts = {} if self.catalogue is None else self.catalogue.stated()
+        return titles | language | ({"catalogue": facts} if facts else {})
 
 
 def check_writable(folder: str | Path) -> Path:
@@ -138,7 +140,7 @@ def write(
     options = options or FolderOptions()
     signer = None if options.sign is None else signing.read_signing_key(options.sign)
     context = None if options.context is None else read_context(options.context)
-    manifest = with_statements(manifest, options.catalogue, options.stated())
+    manifest = manifest | options.stated()
     # What the holder declares can name the period, and hide the geography.
     placed = with_places(table, statements_of_whole(manifest), geography=options.geography)
     with new_folder(folder) as temporary:
@@ -185,14 +187,6 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             for above in missing:
                 above.rmdir()
-
-
-def with_statements(
-    manifest: dict[str, Any], catalogue: Catalogue | None, titles: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return the manifest with the titles and facts that the holder states, if there are any."""
-    facts = {} if catalogue is None else catalogue.stated()
-    return manifest | dict(titles or {}) | ({"catalogue": facts} if facts else {})
 
 
 def write_tables(folder: Path, table: pa.Table) -> None:

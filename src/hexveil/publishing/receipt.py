@@ -72,8 +72,6 @@ def find_problem(content: Mapping[str, Any]) -> str:
     if missing:
         return f"{NAME} lacks its {missing[0]}."
     files = content["files"]
-    if not isinstance(files, dict) or not all(
-        isinstance(checksum, str) for checksum in files.values()
-    ):
+    if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         return f"{NAME} lists no files."
     return ""

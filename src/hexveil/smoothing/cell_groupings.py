@@ -52,9 +52,7 @@ def group_hexagons(hexagon: ArrayLike, slot: ArrayLike | None = None) -> "tuple[
         start = np.asarray(slot, dtype=np.int64)
         hour = start % _DAY // _HOUR
         effects += [RandomEffect("same slot", start), RandomEffect("same hour of day", hour)]
-        effects += [
-            RandomEffect(f"{name}, same slot", _pairs(_codes(up), start)) for name, up in ups[:1]
-        ]
+        effects += [RandomEffect(f"{name}, same slot", _pairs(up, start)) for name, up in ups[:1]]
         period = float(_DAY) if start.size and start.min() >= 0 and start.max() < _DAY else None
         effects.append(_smooth_axis("near in time", start.astype(np.float64), period))
     # Neighbours are hexagons; effects are labelled by their index among those of the map.
@@ -150,9 +148,9 @@ def _codes(label: NDArray[np.generic]) -> Ints:
     return np.asarray(np.unique(label, return_inverse=True)[1], dtype=np.int64)
 
 
-def _pairs(codes: Ints, partner_codes: Ints) -> Ints:
-    """Return one code per pair of codes."""
-    return _codes(_codes(codes) * (np.unique(partner_codes).size + 1) + _codes(partner_codes))
+def _pairs(label: NDArray[np.generic], partner: NDArray[np.generic]) -> Ints:
+    """Return one code per pair of labels."""
+    return _codes(_codes(label) * (np.unique(partner).size + 1) + _codes(partner))
 
 
 MAX_CORRELATED_LABELS = 800

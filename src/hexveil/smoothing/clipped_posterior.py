@@ -317,8 +317,13 @@ class _FittedPrior:
         return cls(priors, fit_parameters(bins, spread, bounds))
 
     def masses(self, block: int, edges: Floats, likelihood: Floats) -> Floats:
-        """Return the posterior probability of each bin of a block's cells."""
-        return posterior_masses(self.priors[block], self.parameters, edges, likelihood)
+        """Return the posterior probability of each bin, averaged over the map's parameters."""
+        total, parameters = np.zeros_like(likelihood), self.parameters
+        nodes = (parameters.centre, parameters.deviation, parameters.exponent)
+        for weight, *node in zip(parameters.weight, *nodes, strict=True):
+            product = likelihood * self.priors[block].masses(edges, *map(float, node))
+            total += weight * product / (np.sum(product, axis=1, keepdims=True) + 1e-300)
+        return np.asarray(total / np.sum(total, axis=1, keepdims=True))
 
     def numbers(
         self, seen: Sequence[tuple[Floats, Floats]], posteriors: Sequence[Floats]
@@ -378,19 +383,6 @@ class _Block:
     def bins(self, modes: Floats) -> tuple[Floats, Floats]:
         """Return the edges of bins as means, and the likelihood of each."""
         return mixed_likelihood(self.law, self.design, self.looks, modes)
-
-
-@single_blas_thread()
-def posterior_masses(
-    prior: CellPrior, parameters: MapParameters, edges: Floats, likelihood: Floats
-) -> Floats:
-    """Return the posterior probability of each bin, averaged over the parameters of the map."""
-    total = np.zeros_like(likelihood)
-    nodes = (parameters.centre, parameters.deviation, parameters.exponent)
-    for weight, *node in zip(parameters.weight, *nodes, strict=True):
-        product = likelihood * prior.masses(edges, *map(float, node))
-        total += weight * product / (np.sum(product, axis=1, keepdims=True) + 1e-300)
-    return np.asarray(total / np.sum(total, axis=1, keepdims=True))
 
 
 def _blocks(n_cells: int) -> Iterator[slice]:

@@ -226,9 +226,7 @@ def _choose_eliminated(
     Of all choices the one that keeps the earliest effects; among equals the largest is eliminated.
     """
     best: tuple[list[bool], int, int | None, list[int]] | None = None
-    candidates: list[int | None] = [
-        k for k, eliminated_variance in enumerate(independent) if eliminated_variance
-    ]
+    candidates: list[int | None] = [k for k, possible in enumerate(independent) if possible]
     for eliminated in candidates or [None]:
         inside, stop = [], 1
         for k, size in enumerate(sizes):

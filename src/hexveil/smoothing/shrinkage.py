@@ -239,10 +239,8 @@ def _leave_one_out(model: FittedModel, y: Floats) -> tuple[Floats, Floats]:
     mean, variance = model.effects.mean, model.effects.variance
     # Without a cell that alone determines its effects no precision is left: rounding must not make
     # it negative.
-    remaining_precision = np.maximum(1.0 - model.precision * variance, 1e-6)
-    return (
-        mean - model.precision * variance * y
-    ) / remaining_precision, variance / remaining_precision
+    remaining = np.maximum(1.0 - model.precision * variance, 1e-6)
+    return (mean - model.precision * variance * y) / remaining, variance / remaining
 
 
 def _scales(
@@ -256,12 +254,10 @@ def _scales(
     (t_share, t_size), (l_share, l_size) = heavy_tailed(), noise_parts(gaussian=model.gaussian)
     share = t_share[:, None] * l_share
     noise = (scale[has_noise, None] ** 2 * l_size + variance[has_noise, None])[:, None]
-    log_likelihood = []
+    squares, log_likelihood = residual[has_noise, None, None] ** 2, []
     for x in own_variances:
         total = x * prior_width[has_noise, None, None] * t_size[:, None] + noise
-        density = (
-            share * np.exp(-0.5 * residual[has_noise, None, None] ** 2 / total) / np.sqrt(total)
-        )
+        density = share * np.exp(-0.5 * squares / total) / np.sqrt(total)
         log_likelihood.append(np.sum(np.log(density.sum(axis=(1, 2)) + 1e-300)))
     # In the logarithm; Student t with five degrees and a scale of 0.22 of the map's width.
     weight = (

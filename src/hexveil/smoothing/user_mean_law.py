@@ -109,7 +109,7 @@ class CellDesign(ReadOnlyArrays):
 T = TypeVar("T", bound=ReadOnlyArrays)
 
 
-def take_rows(arrays: T, rows: slice) -> T:
+def take_rows(arrays: T, rows: slice | Ints) -> T:
     """Return a dataclass of arrays with an entry per cell, of some of the cells."""
     columns = {one.name: getattr(arrays, one.name) for one in fields(arrays)}  # type: ignore[arg-type]  # all are dataclasses
     taken = {name: array[rows] for name, array in columns.items() if isinstance(array, np.ndarray)}

@@ -190,10 +190,6 @@ class ClippingKind(ReadOnlyArrays):
         """Return the name of the mechanism of each cell; none where all have the plan's."""
         return []
 
-    def predictions(self) -> Floats | None:
-        """Return each cell's error by the prior of mechanisms of one cell, if it is known."""
-        return None
-
     def cut_off(self, plan: Planned, numbers: Mapping[str, Ints]) -> dict[str, stage_data.CutOff]:  # noqa: ARG002
         """Return the cells that a released range cuts off, by statistic, from noisy integers."""
         return {}

@@ -265,11 +265,7 @@ class CellMechanisms(looks.ClippingKind):
 
     def names(self) -> list[str]:
         """Return the name of each cell's mechanism; of `Auto`, that of the one it selected."""
-        return self.cells.names()
-
-    def predictions(self) -> Floats:
-        """Return each cell's error by the prior."""
-        return self.predicted_error
+        return [choice or self.cells.mechanism.name for choice in self.cells.choices]
 
 
 @dataclass(frozen=True, eq=False)

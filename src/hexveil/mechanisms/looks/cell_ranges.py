@@ -49,11 +49,7 @@ from hexveil.smoothing.user_mean_law import CellDesign
 
 FIRST_SHARE = Fraction(3, 10)
 """Share of the cells' loss for the first look."""
-MIN_HISTOGRAM_SHARE, USUAL_SHARE, MAX_HISTOGRAM_SHARE = (
-    Fraction(1, 50),
-    Fraction(8, 100),
-    Fraction(1, 5),
-)
+MIN_HISTOGRAM_SHARE, USUAL_SHARE, MAX_HISTOGRAM_SHARE = (Fraction(n, 100) for n in (2, 8, 20))
 """Shares of ε for the histogram: at least, until it is precise, and at most."""
 FEW_VOTES, MANY_VOTES = 160, 480
 """Votes times epsilon of the histogram below which it is rough, and above which it is precise."""
@@ -61,17 +57,6 @@ CELLS_EXPECTED = {LAPLACE: 0.9, GAUSSIAN: 0.85}
 """Share of the promise that is expected to be left to the cells."""
 HISTOGRAM_WEIGHTS = 2
 """A user who changes takes its votes from some bins, and gives them to others."""
-
-
-def expected_width(half_width_sd: float) -> float:
-    """Return the width of a range by the prior, as a part of the span.
-
-    Examples
-    --------
-    >>> expected_width(1.6)
-    0.4
-    """
-    return 2.0 * half_width_sd * user_weights.PRIOR_SD
 
 
 def histogram_share(votes: Fraction, epsilon: Fraction) -> Fraction:
@@ -191,14 +176,13 @@ class PerCellRange(WeightedRanges):
         the prior says. Worst-case bias and bound are about user means clipped to the cell's own
         range.
         """
-        width, last = np.full(noise.size, expected_width(HALF_WIDTH)), noise
+        width, last = np.full(noise.size, 2.0 * HALF_WIDTH * user_weights.PRIOR_SD), noise
         if self.outputs is not None:
             # A cell that is measured anew has the rest of the loss, or of the square of μ.
             rest, width = float(1 - self.first_share), self.outputs.width
             last = np.where(self.outputs.moved, noise / rest ** (1.0 / law.power), noise)
-        by_weights = user_weights.expected_bias(
-            self.weight, user_weights.user_mean_prior(HALF_WIDTH)
-        )
+        prior = user_weights.user_mean_prior(HALF_WIDTH)
+        by_weights = user_weights.expected_bias(self.weight, prior)
         expected = np.hypot(by_weights, user_weights.expected_clipping_error(HALF_WIDTH))
         return self.mean_in_width(span * width, last, expected, law)
 

@@ -144,10 +144,9 @@ class PrivateRange(WeightedRanges):
 
     def expected_bias(self) -> Floats:
         """Return the expected bias of each cell under the prior, for a range of width 1."""
-        weights = user_weights.expected_bias(
-            self.weight, user_weights.user_mean_prior(self.half_width_sd)
-        )
-        return np.asarray(np.hypot(weights, self.clipping_error))
+        prior = user_weights.user_mean_prior(self.half_width_sd)
+        by_weights = user_weights.expected_bias(self.weight, prior)
+        return np.asarray(np.hypot(by_weights, self.clipping_error))
 
     def through_mean(self, noise: Floats, problem: PlanningProblem) -> Floats:
         """Return the expected error of variances by the means' noise and bias, in units of r²."""

@@ -209,10 +209,8 @@ class RangeSearch:
         """Return the candidate of least predicted error by the weights of the widest, and these."""
         widest = self.candidates[-1]
         weights = self.interval(widest, ITERATIONS)[1]
-        by_error = {
-            candidate: self.predict(weights, widest, candidate) for candidate in self.candidates
-        }
-        return min(self.candidates, key=lambda candidate: by_error[candidate].mean_error), weights
+        best = min(self.candidates, key=lambda one: self.predict(weights, widest, one).mean_error)
+        return best, weights
 
     def predict(
         self, weights: user_weights.UserWeights, weighed: RangeCandidate, candidate: RangeCandidate

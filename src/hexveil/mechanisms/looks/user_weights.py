@@ -224,13 +224,10 @@ class _BiasLook:
         prior: UserMeanPrior,
     ) -> None:
         self.pairs, self.share, self.noise = pairs, share, noise
+        figures = MEAN_ABS_NORMAL * prior.within_cell_sd, 0.5 * prior.weight_confounding
         # By pair where cells differ.
         self.sd, self.confounding = (
-            pairs.spread(times * figure) if isinstance(figure, np.ndarray) else times * figure
-            for times, figure in (
-                (MEAN_ABS_NORMAL, prior.within_cell_sd),
-                (0.5, prior.weight_confounding),
-            )
+            pairs.spread(figure) if isinstance(figure, np.ndarray) else figure for figure in figures
         )
         # How far a weight is from its share, as a part of it; each line below is one look.
         part = factor.take(pairs.user, mode="clip")

@@ -355,11 +355,8 @@ class OneRangeStages(PooledStages):
 
     def decode(self, outputs: stage_data.Outputs) -> tuple[stage_data.Decoded, ...]:
         """Return the published statistics."""
-        ends, steps, numbers = (
-            self.released_range(outputs),
-            self.lattice.steps,
-            self.numbers(outputs),
-        )
+        ends, steps = self.released_range(outputs), self.lattice.steps
+        numbers = self.numbers(outputs)
         kind = self.kind.with_ends(ends, steps)
         errors = kind.error_models(self.plan.problem, self.plan.allocation)
         grids, decoded = self.grids(errors), {"mean": self.means(outputs)}

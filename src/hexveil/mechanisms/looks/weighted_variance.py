@@ -273,12 +273,9 @@ def errors_without_noise(weight: Weights, radii: tuple[float, ...]) -> list[Floa
 
     As a part of r².
     """
+    priors = (1.0, 0.0), (0.0, user_weights.WEIGHT_CONFOUNDING)
     of_spread, of_drift = (
-        user_weights.expected_bias(weight, prior)
-        for prior in (
-            user_weights.UserMeanPrior(1.0, 0.0),
-            user_weights.UserMeanPrior(0.0, user_weights.WEIGHT_CONFOUNDING),
-        )
+        user_weights.expected_bias(weight, user_weights.UserMeanPrior(*prior)) for prior in priors
     )
     work = partial(_excess, weights=weight.column, totals=weight.totals, radii=radii)
     cut = weight.once(f"excess {radii!r}", lambda: weight.occupancy.map_cells(work))

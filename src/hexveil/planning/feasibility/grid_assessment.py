@@ -100,7 +100,10 @@ class GridAssessment:
     def description(self) -> str:
         """The grid in words."""
         remark = ", one number for the whole area" if self.hexagons == 1 else ""
-        return grid_in_words(self.grid) + remark
+        if not isinstance(self.grid, Cells):
+            return " x ".join(self.grid.columns) + remark
+        slots = "" if self.grid.timeslot is None else f" in {self.grid.timeslot} slots"
+        return f"resolution {self.grid.resolution}{slots}{remark}"
 
     @property
     def kilometres(self) -> float | None:
@@ -128,14 +131,6 @@ class GridAssessment:
         if self.declared is not None:
             return self.declared.prediction.relative_error
         return self.predicted_error / self.baseline_error
-
-
-def grid_in_words(grid: Cells | Labels) -> str:
-    """Return a grid in words."""
-    if not isinstance(grid, Cells):
-        return " x ".join(grid.columns)
-    slots = "" if grid.timeslot is None else f" in {grid.timeslot} slots"
-    return f"resolution {grid.resolution}{slots}"
 
 
 def fineness(grid: Cells | Labels) -> tuple[float, ...]:

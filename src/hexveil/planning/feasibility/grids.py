@@ -111,9 +111,7 @@ def _hexagons_by_resolution(facts: PublicMetadata, grid: Cells) -> dict[int, int
             break
         cells = np.unique(counts.cells.hexagon)
     finest = hexagons.resolution_of(int(cells[0]))
-    return {r: np.unique(hexagons.parents(cells, r)).size for r in range(finest)} | {
-        finest: cells.size
-    }
+    return {r: np.unique(hexagons.parents(cells, r)).size for r in range(finest + 1)}
 
 
 def label_levels(grid: Labels) -> tuple[Labels, ...]:

@@ -114,9 +114,7 @@ class GridTooFineWarning(UserWarning):
 def describe_repeats(facts: PublicMetadata | ColumnFacts) -> str | None:
     """Return how many records are left out as repeats, with the way out; None if few are."""
     columns = facts.columns.values() if isinstance(facts, ColumnFacts) else (facts,)
-    counts = next(
-        (many for column_facts in columns if (many := many_repeats(column_facts.rules))), None
-    )
+    counts = next(filter(None, (many_repeats(column.rules) for column in columns)), None)
     if counts is None:
         return None
     repeats, records = counts

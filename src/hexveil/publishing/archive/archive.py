@@ -104,11 +104,8 @@ class Archive(ArchiveFiles):
         newest = self.current()
         if newest is None:
             return None
-        return self._read_json(
-            f"{newest.path}/{_MANIFEST}",
-            "manifest of a release",
-            lambda content: str(content["dataset"]["name"]),
-        )
+        path, kind = f"{newest.path}/{_MANIFEST}", "manifest of a release"
+        return self._read_json(path, kind, lambda content: str(content["dataset"]["name"]))
 
     def ledger_positions(self, *releases: CurrentRelease | None) -> dict[str, LedgerPosition]:
         """Return the known ledger positions of this archive by name.
@@ -120,11 +117,8 @@ class Archive(ArchiveFiles):
         StorageError
             If one is there and cannot be read.
         """
-        positions = {
-            f"{self.address} ({LEDGER})": self._read_json(
-                LEDGER, _LEDGER_NOTE, LedgerPosition.parse
-            )
-        }
+        noted = self._read_json(LEDGER, _LEDGER_NOTE, LedgerPosition.parse)
+        positions = {f"{self.address} ({LEDGER})": noted}
         for release in releases:
             if release is not None:
                 positions[f"{self.address} ({release.path})"] = self.ledger_position(release)

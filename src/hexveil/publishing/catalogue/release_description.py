@@ -16,6 +16,7 @@ import pyarrow as pa
 from hexveil.base import hexagons
 from hexveil.model.cells import zone
 from hexveil.publishing.archive.folder_names import folder_name
+from hexveil.publishing.kinds.guarantee import WORDS
 from hexveil.records.sources.record_format import NOT_DECLARED
 from hexveil.report.manifest_view import common_unit, format_heading, spoken_value
 from hexveil.report.origin import clock_name, days_of, describe_origin, stated_days
@@ -224,11 +225,7 @@ def describe_release(
             "-differential privacy",
             "epsilon": guarantee["epsilon_spent"],
             "delta": guarantee.get("delta", ""),
-            **{
-                name: guarantee[name]
-                for name in ("privacy_unit", "promise", "neighbours", "assumptions")
-            },
-            "not_protected": guarantee["not_protected"],
+            **{name: guarantee[name] for name in ("privacy_unit", *WORDS)},
         },
         coverage=find_coverage(table, manifest),
         files=tuple(file for file in _FILES if file.name in names),

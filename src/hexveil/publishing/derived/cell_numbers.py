@@ -49,9 +49,9 @@ log-concave densities have log-concave tails (Prékopa, 1973), and the tail is 1
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -108,14 +108,6 @@ class CellNumbers(ReadOnlyArrays):
     def high(self) -> Floats:
         """Upper ends of the intervals."""
         return self.number + self.noise_high + self.bias_high
-
-    def take(self, rows: Ints) -> CellNumbers:
-        """Return the numbers of some cells."""
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        taken: dict[str, Any] = {
-            name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)
-        }
-        return replace(self, **taken)
 
 
 def average_cells(numbers: CellNumbers, records: Floats, group: Ints) -> CellNumbers:

@@ -68,6 +68,7 @@ from hexveil.publishing.derived.roll_up import RolledUpRelease
 from hexveil.publishing.published_numbers import Release
 from hexveil.report.manifest_view import noun
 from hexveil.report.templates import render_sentence
+from hexveil.smoothing.user_mean_law import take_rows
 
 Comparable = Release | RolledUpRelease | str | Path
 
@@ -152,9 +153,7 @@ def compare_releases(
     check_comparable(earlier, later, column)
     numbers = [_numbers(source, column) for source in sources]
     pairs = pair_cells(earlier.table, later.table)
-    paired = [
-        side.take(rows) for side, rows in zip(numbers, (pairs.before, pairs.after), strict=True)
-    ]
+    paired = [*map(take_rows, numbers, (pairs.before, pairs.after))]
     change, p_value = find_changes(*paired)
     are_independent = change.basis == "proven"
     is_found = find_discoveries(p_value, false_discovery_rate, are_independent=are_independent)

@@ -153,10 +153,8 @@ def privacy_steps(plan: MomentComponent) -> list[dict[str, Any]]:
     for step in plan.allocation.clipping.steps(plan, total.amount):
         epsilon, share = of_amount(step.cost, plan.delta).epsilon, float(step.cost / total.amount)
         square = {"squared_mu": float(step.cost)} if plan.delta else {}
-        stated = (
-            {"step": step.name, "epsilon": epsilon, "share": share} | square | dict(step.outputs)
-        )
-        made.append(_rounded_up(stated))
+        stated = {"step": step.name, "epsilon": epsilon, "share": share}
+        made.append(_rounded_up(stated | square | dict(step.outputs)))
     return made
 
 

@@ -158,7 +158,7 @@ class ShapeBins(ReadOnlyArrays):
     def shares(self, outputs: Outputs) -> Floats:
         """Return the share of each fine bin: positive, with the sum 1. Post-processing."""
         if not self.n_narrow:
-            return self.smooth(outputs[WIDE][0][: self.n_wide])
+            return self.smooth(WIDE, outputs[WIDE][0], self.wide_place)
         return self.even(NARROW, outputs[NARROW][0], self.measured_place(outputs))
 
     def even(self, name: str, noisy: Ints, place: Ints) -> Floats:
@@ -178,16 +178,37 @@ class ShapeBins(ReadOnlyArrays):
             return self.shares(outputs)
         return self.even(WIDE, outputs[WIDE][0], self.wide_place)
 
-    def smooth(self, noisy_weights: Ints) -> Floats:
-        """Return the same of the wide bins alone, by a smooth log-density."""
-        weights, noise = noisy_weights / PARTS, self.law(WIDE).number_deviation / PARTS
+    def series_shares(self, outputs: Outputs) -> Floats:
+        """Return the same for a series of days: smooth, but for what noise does not explain.
+
+        Errors of one day's bins would last for all days.
+        """
+        if not self.n_narrow:
+            return self.shares(outputs)
+        place, noisy = self.measured_place(outputs), outputs[NARROW][0]
+        smooth, noise = self.smooth(NARROW, noisy, place), self._noisy_shares(NARROW, noisy)[1]
+        used = np.unique(place, return_inverse=True)[1]  # no fine bin lies in some
+        fitted = np.bincount(used, smooth)
+        off = np.bincount(used, self.even(NARROW, noisy, place)) - fitted
+        misfit = max(float(np.mean((off**2 - noise**2) / fitted**2)), 0.0) * fitted**2
+        return _floored(smooth * (1.0 + misfit / (misfit + noise**2) * off / fitted)[used])
+
+    def _noisy_shares(self, name: str, noisy: Ints) -> tuple[Floats, float]:
+        """Return the noisy shares of bins, and the standard deviation of their noise."""
+        n_bins = self.n_wide if name == WIDE else self.n_narrow
+        weights, noise = noisy[:n_bins] / PARTS, self.law(name).number_deviation / PARTS
         # Where the number of units is private, shares are those of the noisy sum over all bins.
-        weight = self.units or max(float(weights.sum()), noise * np.sqrt(self.n_wide))
-        noisy, variance = weights / weight, (noise / weight) ** 2 + MODEL_VARIANCE
+        weight = self.units or max(float(weights.sum()), noise * np.sqrt(n_bins))
+        return weights / weight, noise / weight
+
+    def smooth(self, name: str, noisy_weights: Ints, place: Ints) -> Floats:
+        """Return the same by a smooth log-density of the weights of bins."""
+        noisy, noise = self._noisy_shares(name, noisy_weights)
+        variance = noise**2 + MODEL_VARIANCE
         edges, width = self.edges / self.edges[-1], self._widths / self.edges[-1]
         terms = np.polynomial.legendre.legvander(2.0 * (edges - width / 2.0) - 1.0, N_TERMS)[:, 1:]
         penalty = PENALTY * np.arange(1, N_TERMS + 1) ** 2
-        gather = (np.arange(noisy.size)[:, None] == self.wide_place).astype(np.float64)
+        gather = (np.arange(noisy.size)[:, None] == place).astype(np.float64)
         alpha = np.zeros(N_TERMS)
         for _ in range(NEWTON_STEPS):
             p = _density(terms @ alpha, width)

@@ -279,7 +279,8 @@ class ShapeAllocation(AnyUnitPlan):
         def placed(noisy: Ints) -> Ints:
             if name == WIDE and shape.n_narrow:
                 return shape.narrow_place(noisy)
-            shares = shape.smooth(noisy) if name == WIDE else shape.even(NARROW, noisy, place)
+            of_bins = shape.smooth if name == WIDE else shape.even
+            shares = of_bins(name, noisy, place)
             return shape.quantile_place(shares, self.form.n_quantiles, edges)
 
         # In L1 under either law: cells of a unit add up before they are noised.

@@ -89,8 +89,10 @@ def remember_shapes(
     request = component.request.of_map
     allocation, forecast = request.shape_allocation(), request.forecast or EMPTY
     shares, measured = allocation.pooled_shape(outputs)
-    released = PublishedShape(np.array(allocation.fine_edges), shares, measured)
-    shape, place = forecast.shape or released, allocation.cell_place(outputs)
+    shape, place = forecast.shape, allocation.cell_place(outputs)
+    if shape is None:
+        of_series = allocation.shape.series_shares(outputs)
+        shape = PublishedShape(np.array(allocation.fine_edges), of_series, measured)
     key = memory_key(score_facts(component.facts, request.terms, shape))
     earlier = [release for release in alike(key, history) if release.sha256 in forecast.releases]
     memory = {

@@ -14,7 +14,6 @@ import hexveil as hv
 from hexveil import InputError
 from hexveil.cli import main
 from hexveil.learning.remembering import estimate_day, remember
-from hexveil.mechanisms.distribution.tilt_estimation import legendre_terms, tilt
 from publishing.memory import archives
 
 RUN = f"""
@@ -200,15 +199,13 @@ def test_bins_of_earlier_days_add_up(city, tmp_path, monkeypatch, capsys):
     tables = [pq.read_table(folder / "cells.parquet") for folder in places]
     place, weight = np.array(stated["memory"]["bins"]), rows[1]["bins"].sum(axis=1)
     assert weight == pytest.approx(np.nan_to_num(tables[1]["weight_noisy"].to_numpy()))
-    shares, terms = (
-        np.array(stated["memory"]["shares"]),
-        legendre_terms(np.array(stated["memory"]["shares"])),
-    )
-    gather = np.eye(place.max() + 1)[place]
+    shares, gather = np.array(stated["memory"]["shares"]), np.eye(place.max() + 1)[place]
+    ranks = np.cumsum(shares) - shares / 2
+    terms = np.polynomial.legendre.legvander(2 * ranks - 1, 3)[:, 1:]
     seen, heavy = rows[1]["bins"] / np.maximum(weight, 1.0)[:, None], weight > 40
-    off = [
-        tilt(shares, terms, alpha) @ gather - seen for alpha in (rows[2]["alpha"], np.zeros((1, 3)))
-    ]
+    tilted = shares * np.exp(rows[2]["alpha"] @ terms.T)
+    forecasts = tilted / tilted.sum(axis=1, keepdims=True), shares
+    off = [shape @ gather - seen for shape in forecasts]
     forecast, alike = (np.abs(one[heavy]).mean() for one in off)
     assert forecast < 0.8 * alike
     archives.check_values_enter_by_releases_alone(Path("bins/cars"), "bins.toml", "cars.parquet")

@@ -11,6 +11,7 @@ from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape, ShapeBins
 from hexveil.mechanisms.distribution.shape_statistics import pooled_ranks
 from hexveil.mechanisms.distribution.tilt_estimation import (
+    TiltFit,
     fit_bins,
     fit_cells,
     legendre_terms,
@@ -157,6 +158,53 @@ def test_bins_are_placed_at_quantiles_and_thresholds():
     assert np.flatnonzero(np.diff(place)).tolist() == [7, 17, 23]
     atom = np.where(np.arange(32) == 31, 0.9, 0.1 / 31)
     assert DENSITY.quantile_place(atom, 4, np.array([3])).max() == 1
+
+
+def test_a_forecast_counts_by_its_uncertainty():
+    """Tilts differ from forecasts of two kinds by what is stated, and by their day: intervals hold.
+
+    Where nothing is measured the forecast is the estimate, with room for the day.
+    """
+    rng, shares, place = np.random.default_rng(3), np.full(40, 1 / 40), np.arange(40) // 5
+    n_cells, day = 400, np.array([0.3, 0.15, 0.1])
+    left = np.where(np.arange(n_cells)[:, None] % 2, 0.8, 0.1) * day
+    forecast = TiltFit(rng.normal(0, 1, (n_cells, 3)), left[:, :, None] * left[:, None] * np.eye(3))
+    true = forecast.alpha + left * rng.normal(size=left.shape) + day * rng.normal(size=left.shape)
+    bins = tilt(shares, legendre_terms(shares), true) @ np.eye(8)[place]
+    for noise in (0.03, 100.0):
+        noisy = bins + rng.normal(0, noise, bins.shape)
+        fit = fit_bins(
+            shares, noisy, place, np.ones(n_cells), np.full(n_cells, noise**2), forecast=forecast
+        )
+        spread = np.sqrt(np.diagonal(fit.covariance, axis1=1, axis2=2))
+        held = (np.abs(fit.alpha - true) < 1.96 * spread).mean(axis=1)
+        if noise < 1:
+            # Without the forecast's uncertainty the cells of the second kind held in 80 %.
+            assert all(0.92 < held[kind::2].mean() < 0.99 for kind in (0, 1))
+            assert np.abs(fit.alpha - true).mean() < 0.9 * np.abs(forecast.alpha - true).mean()
+        else:
+            assert np.abs(fit.alpha - forecast.alpha).mean() < 0.02
+            assert held.mean() > 0.95
+
+
+@pytest.mark.parametrize("atom", [0.0, 0.3])
+def test_the_shape_of_a_series_is_smooth_where_noise_allows(atom):
+    """Without an atom errors of bins are smoothed away; an atom keeps what was measured."""
+    bins = ShapeBins(np.arange(1, 65), 16, 20, Pure(Fraction(1, 3)), 1, 0.2)
+    true = np.sin(np.pi * (np.arange(64) + 0.5) / 64)
+    true = (1 - atom) * true / true.sum() + atom * (np.arange(64) == 9)
+    errors = []
+    for seed in range(10):
+        rng, rows = np.random.default_rng(seed), {}
+        for name, n_bins in ((WIDE, 16), (NARROW, 20)):
+            place = bins.wide_place if name == WIDE else bins.narrow_place(rows[WIDE][0])
+            noise = bins.law(name).number_deviation * rng.normal(size=n_bins)
+            totals = 1000 * PARTS * np.bincount(place, true, n_bins) + noise
+            rows[name] = np.rint(totals).astype(np.int64)[None]
+        kinds = bins.shares(Outputs(rows)), bins.series_shares(Outputs(rows))
+        errors.append([np.abs(np.cumsum(one - true)).mean() for one in kinds])
+    measured, series = np.mean(errors, axis=0)
+    assert series < (1.1 if atom else 0.8) * measured
 
 
 def test_a_cell_unlike_all_others_is_described_by_a_tilt():

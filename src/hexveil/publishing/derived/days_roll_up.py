@@ -94,8 +94,8 @@ def _earlier(release: Release) -> EarlierRelease:
     # Mean scores and averages under private presence are no averages of counted records.
     if release.memory is None or release.manifest["components"][0]["kind"] != "moments":
         raise InputError(
-            "a release has no averages of counted records in memory.npy, from which days are rolled "
-            'up: hexveil publish keeps those of one value column, unless history is "none".'
+            "a release has no averages of counted records in memory.npy, which are rolled up: "
+            'hexveil publish keeps those of one value column, unless history is "none".'
         )
     return read_earlier(release.manifest, release.table, to_bytes(release.memory))
 

@@ -24,6 +24,9 @@ Where noise hides how much cells differ, any Λ fits. So uncertainty is averaged
 by their marginal likelihood and a prior that falls with the multiple: intervals of maps of mostly
 noise are wide, those of others as before.
 
+With a forecast by earlier days t_c is the forecast and this sum, and the variance of η_c is that of
+the forecast and Λ.
+
 `fit_cells` does so where weights are private: by the expected weight W of a cell. The variance of
 its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, and DRIFT, as weights
 of units are not those of records, however many there are. That of the tilts is multiplied by

@@ -252,6 +252,8 @@ def read_earlier(manifest: Mapping[str, Any], table: pa.Table, content: bytes) -
         when = date.fromisoformat(memory["day"]).toordinal(), place, slot
         day = blank_day(when, ends, 1.0, rows["share_squares"].astype(np.float64))
         bins = PublishedBins(rows["bins"], np.array(memory["bins"]), float(memory["noise"]))
+        if np.unique(bins.place).size != rows["bins"].shape[1] or bins.place.min() < 0:
+            raise ValueError("its bins are none")
     else:
         day = unpack(rows, (place, slot), memory, ends)
     return EarlierRelease(

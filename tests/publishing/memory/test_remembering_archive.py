@@ -175,8 +175,8 @@ def test_days_are_rolled_up(published, capsys):
         )
     )
     narrow = np.subtract(table["mean_high"], table["mean_low"])
-    alone = hv.load(places[2])
-    assert narrow.mean() < np.mean(alone["mean_high"] - alone["mean_low"])
+    first = hv.load(places[0])  # which stands alone
+    assert narrow.mean() < np.mean(first["mean_high"] - first["mean_low"])
     assert "roll-up.html" in {one.name for one in days.write("month").iterdir()}
     week = hv.roll_up([hv.load(one) for one in places], by="weekday")
     assert set(week.table["days"].to_pylist()) == {"Monday", "Tuesday", "Wednesday"}

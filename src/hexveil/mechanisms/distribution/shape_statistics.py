@@ -32,7 +32,6 @@ from hexveil.mechanisms.distribution.tilt_estimation import (
     TiltFit,
     legendre_terms,
     pooled_ranks,
-    quantiles,
     tilt,
 )
 from hexveil.mechanisms.stage_data import Outputs
@@ -163,6 +162,28 @@ class ShapeStatistics:
         density = shares / (self.bins.ends - self.bins.starts)
         at_lower = density[..., 0] > ATOM * density[..., 1]
         return at_lower, density[..., -1] > ATOM * density[..., -2]
+
+
+def quantiles(shares: Floats, level: float, starts: Floats, ends: Floats) -> Floats:
+    """Return the value that a part of each distribution does not exceed, even within bins.
+
+    Parameters
+    ----------
+    shares : ndarray of float, shape (..., n_bins)
+    level : float
+    starts, ends : ndarray of float, shape (n_bins,)
+
+    Examples
+    --------
+    >>> quantiles(np.array([[0.5, 0.5]]), 0.75, np.array([0.0, 2.0]), np.array([2.0, 4.0])).tolist()
+    [3.0]
+    """
+    below = np.cumsum(shares, axis=-1)
+    number = np.minimum((below < level).sum(axis=-1), shares.shape[-1] - 1)
+    bin_share = np.take_along_axis(shares, number[..., None], axis=-1)[..., 0]
+    reached = np.take_along_axis(below, number[..., None], axis=-1)[..., 0] - bin_share
+    inside = np.clip((level - reached) / np.maximum(bin_share, 1e-300), 0.0, 1.0)
+    return np.asarray(starts[number] + inside * (ends - starts)[number])
 
 
 # ---- statistics of tilted shapes ----

@@ -11,7 +11,7 @@ sets still gain by about the root of ε, so that half of ε would seem to cost a
 
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from hexveil.accounting.gaussian_composition import to_delta
 from hexveil.accounting.promise import Promise
 from hexveil.base.errors import InputError
-from hexveil.base.rational import Number, to_positive_fraction
+from hexveil.base.rational import Number, items_of, to_positive_fraction
 from hexveil.mechanisms.distribution.shape_statistics import MEAN
 from hexveil.model.declared_grid import DeclaredFacts
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
@@ -40,7 +40,6 @@ from hexveil.planning.presence.presence_request import (
     FleetDeclaration,
     PresenceRequest,
     PresenceStages,
-    statistics_of,
 )
 
 KINDS = ("moments", "distribution", USERS)
@@ -238,3 +237,27 @@ def divided(
     ]
     share = request.promise.divide(importance, errors)[1]
     return replace(request, count_share=share, weights=weights)
+
+
+def statistics_of(statistics: Sequence[str] | str | None) -> tuple[str, ...]:
+    """Return the requested statistics in one order; averages by default.
+
+    Examples
+    --------
+    >>> statistics_of(None), statistics_of("users"), statistics_of(("users", "p85", "mean", "p50"))
+    (('mean',), ('users',), ('mean', 'p50', 'p85', 'users'))
+    """
+    selection = MEAN if statistics is None else statistics
+    names = tuple(items_of(selection))
+    if {"variance", "sd"} & set(names) or names.count(USERS) > 1:
+        raise InputError(
+            'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '
+            '("share<10") and "histogram", each with the weight of the cell, and "users" (numbers '
+            f"of units), each named once; got {', '.join(map(str, names))!r}."
+        )
+    counted = (USERS,) if USERS in names else ()
+    others = [name for name in names if name != USERS]
+    if not others and counted:
+        return counted
+    moments, terms = parse_statistics(others)
+    return (*moments, *(term.text for term in terms), *counted)

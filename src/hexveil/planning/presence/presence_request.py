@@ -12,7 +12,7 @@ map: what is asked for is a field, and its stages follow from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -21,7 +21,7 @@ import numpy as np
 from hexveil.accounting.promise import PARTS, Promise, check_units, promised
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.errors import InputError
-from hexveil.base.rational import items_of, to_positive_fraction
+from hexveil.base.rational import to_positive_fraction
 from hexveil.mechanisms.distribution.pooled_shape import shape_bins
 from hexveil.mechanisms.distribution.shape_statistics import (
     MEAN,
@@ -42,7 +42,7 @@ from hexveil.mechanisms.presence.remembered_map import RememberedMap, Remembered
 from hexveil.mechanisms.presence.shape_allocation import ShapeAllocation, ShapeForm
 from hexveil.model.declared_grid import DeclaredGrid
 from hexveil.model.public_metadata import FineBins, ValueLattice
-from hexveil.model.statistic_terms import Share, Term, fine_bins, parse_statistics
+from hexveil.model.statistic_terms import Share, Term, fine_bins
 from hexveil.planning.allocation import CellForecast
 
 USERS = "users"
@@ -393,27 +393,3 @@ class PresenceRequest:
         need = n_histograms * UNITS_PER_HISTOGRAM / (self.fleet.units * self.epsilon)
         share = max(min(Fraction(round(1000 * need), 1000), largest), MIN_HISTOGRAM_SHARE)
         return min(self.promise.share_worth(self.epsilon * share, n_histograms), largest)
-
-
-def statistics_of(statistics: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the requested statistics in one order; averages by default.
-
-    Examples
-    --------
-    >>> statistics_of(None), statistics_of("users"), statistics_of(("users", "p85", "mean", "p50"))
-    (('mean',), ('users',), ('mean', 'p50', 'p85', 'users'))
-    """
-    selection = MEAN if statistics is None else statistics
-    names = tuple(items_of(selection))
-    if {"variance", "sd"} & set(names) or names.count(USERS) > 1:
-        raise InputError(
-            'statistics under private presence are averages ("mean"), quantiles ("p85"), shares '
-            '("share<10") and "histogram", each with the weight of the cell, and "users" (numbers '
-            f"of units), each named once; got {', '.join(map(str, names))!r}."
-        )
-    counted = (USERS,) if USERS in names else ()
-    others = [name for name in names if name != USERS]
-    if not others and counted:
-        return counted
-    moments, terms = parse_statistics(others)
-    return (*moments, *(term.text for term in terms), *counted)

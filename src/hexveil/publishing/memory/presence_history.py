@@ -39,8 +39,8 @@ from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.declared_grid import DeclaredColumns, DeclaredFacts
 from hexveil.model.statistic_terms import Share, on_lattice, parse_statistics
 from hexveil.planning.allocation import CellForecast
-from hexveil.planning.presence.presence_plan import PresenceComponent
-from hexveil.planning.presence.presence_request import USERS, PresenceRequest, statistics_of
+from hexveil.planning.presence.presence_plan import PresenceComponent, statistics_of
+from hexveil.planning.presence.presence_request import USERS, PresenceRequest
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.publishing.memory.history import (
     MOST_CELLS,

@@ -215,6 +215,26 @@ def test_forged_memories_are_found(published, change):
         hv.verify(folder)
 
 
+def test_a_memory_of_another_kind_is_found(published):
+    """Averages whose memory claims to be bins would be checked by nothing."""
+    folder = archives.folders(published)[2]
+    manifest, rows = archives.manifest_of(folder), np.load(folder / archives.FILE)
+    forged = {"bins": [0], "shares": [1.0], "noise": 1.0}
+    forged["shape"] = {"edges": [1], "shares": [1.0], "place": [0]}
+    manifest["components"][0]["memory"].update(forged)
+    archives.rewrite(folder / "manifest.json", json.dumps(manifest).encode())
+    fields = [("share_squares", "<f4"), ("bins", "<f8", (1,)), ("alpha", "<f8", (3,))]
+    np.save(folder / archives.FILE, np.zeros(rows.size, [*fields, ("covariance", "<f8", (3, 3))]))
+    archives.rewrite(folder / archives.FILE, (folder / archives.FILE).read_bytes())
+    with pytest.raises(InputError, match="memory has bins, and the release has none"):
+        hv.verify(folder)
+    for name in ("deviations", "bins"):
+        manifest["components"][0]["memory"].pop(name)
+    archives.rewrite(folder / "manifest.json", json.dumps(manifest).encode())
+    with pytest.raises(InputError, match="memory"):
+        hv.verify(folder)
+
+
 def test_a_draft_that_states_no_room_of_intervals_had_another(published):
     """The manifest states the part of users' sampling that intervals have room for."""
     manifest = archives.manifest_of(archives.folders(published)[2])

@@ -273,6 +273,12 @@ def has_scores(stated: Mapping[str, Any]) -> bool:
     return stated["kind"] == "distributions" or "bins" in stated["plan"]
 
 
+def may_have_bins(stated: Mapping[str, Any]) -> bool:
+    """Return whether cells of a map with private presence were measured by bins."""
+    plan = stated["plan"]
+    return stated["kind"] == "presence" and "bins" in plan and "within" not in plan
+
+
 def open_rows(table: pa.Table) -> Bools:
     """Return which cells have numbers: all, but where presence is private."""
     if "is_open" in table.column_names:
@@ -327,6 +333,9 @@ def check_memory(
         return
     if memory is None or content is None:
         return
+    if "bins" in memory and not may_have_bins(stated):
+        yield "the memory has bins, and the release has none to remember."
+        return
     try:
         rows = from_bytes(content, table.num_rows, memory)
     except ValueError as error:
@@ -335,9 +344,11 @@ def check_memory(
     days = [entry["day"] for entry in memory["releases"]]
     if days != sorted({*days}) or (days and days[-1] >= memory["day"]):
         yield "the releases that estimates rest on are not earlier days, in order."
-    if "bins" not in memory and bool(days) != (memory["deviations"] is not None):
+    if "bins" in memory:  # see publishing/kinds/presence_checks.py
+        return
+    if bool(days) != (memory["deviations"] is not None):
         yield "the deviations of the memory and its releases do not belong together."
-    if days and "bins" not in memory:
+    if days:
         yield from _check_estimates(rows, table, stated)
 
 

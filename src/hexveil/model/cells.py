@@ -8,10 +8,10 @@ import difflib
 import re
 import zoneinfo
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,11 +265,7 @@ class CellTable:
         """
         columns = [column for column in (self.hexagon, self.slot) if column is not None]
         columns += [np.array(column, dtype=str) for column in self.labels.values()]
-        if len(columns) < 2:
-            return ()
-        return tuple(
-            np.unique(column, return_inverse=True)[1].astype(np.int64) for column in columns
-        )
+        return attribute_codes(columns)
 
     def take(self, rows: Ints) -> "CellTable":
         """Return the table of the given rows, in that order."""
@@ -360,3 +356,10 @@ def zone(timezone: str) -> zoneinfo.ZoneInfo:
     )
     hint = f"did you mean {closest[0]!r}?" if closest else 'write a name like "Europe/Warsaw".'
     raise InputError(f"timezone {timezone!r} is not known; {hint}")
+
+
+def attribute_codes(columns: Sequence[NDArray[Any]]) -> tuple[Ints, ...]:
+    """Return the codes of attributes that cells share; none of a single one."""
+    if len(columns) < 2:
+        return ()
+    return tuple(np.unique(column, return_inverse=True)[1].astype(np.int64) for column in columns)

@@ -36,7 +36,7 @@ from hexveil.publishing.kinds.distribution_table import decode_release, released
 from hexveil.publishing.kinds.presence_manifest import presence_entry
 from hexveil.publishing.kinds.value_manifest import distribution_entry, moment_entry
 from hexveil.publishing.memory.history import History
-from hexveil.publishing.memory.presence_history import remember_averages
+from hexveil.publishing.memory.presence_history import remember_map
 from hexveil.publishing.memory.stored_day import Rows
 from hexveil.report.promise_wording import Protect
 
@@ -135,7 +135,7 @@ def _publish_presence(
 ) -> Published:
     request, facts, (*_, history) = component.request, component.facts, last
     decoded = presence_table.decode_outputs(request, outputs)
-    decoded, rows, memory = remember_averages(component, outputs, decoded, history)
+    decoded, rows, memory = remember_map(component, outputs, decoded, history)
     decoded = presence_table.read_share(request, decoded)
     table = presence_table.released_table(request, decoded, facts.value, facts.value_unit)
     accuracy = presence_table.map_accuracy(decoded)

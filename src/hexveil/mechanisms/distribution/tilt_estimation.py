@@ -29,9 +29,10 @@ the forecast and Λ.
 
 `fit_cells` does so where weights are private: by the expected weight W of a cell. The variance of
 its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, and DRIFT, as weights
-of units are not those of records, however many there are. That of the tilts is multiplied by
+of units are not those of records, however many there are. Intervals multiply that of the tilts by
 INFLATION, as shapes of cells are not exactly tilts of the pooled one. Constants were chosen on the
-tuning sets of `benchmarks/distributions.py`.
+tuning sets of `benchmarks/distributions.py`, those of days with a forecast on those of
+`benchmarks/learning.py`.
 
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
 expectations (Dempster, Laird and Rubin, 1977); averaging over hyperparameters (Kass and Steffey,

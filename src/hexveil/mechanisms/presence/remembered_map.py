@@ -62,7 +62,7 @@ class RememberedMap(PresenceAllocation):
         """Refuse prices and ranges that the sensitivity does not allow, whatever led to them."""
         window = self.window
         is_range = (window.low >= 0) & (window.low < window.high) & (window.high <= PARTS)
-        _check(window.prices, is_range)
+        _check_sensitivity(window.prices, is_range)
 
     @property
     def law(self) -> NoiseLaw:
@@ -131,7 +131,7 @@ class RememberedShapes(ShapeAllocation):
 
     def __post_init__(self) -> None:
         """Refuse prices and bins that the sensitivity does not allow, whatever led to them."""
-        _check(self.cell_prices, (self.place >= 0) & (self.place < self.n_bins))
+        _check_sensitivity(self.cell_prices, (self.place >= 0) & (self.place < self.n_bins))
 
     kind = "remembered shapes"
 
@@ -177,7 +177,7 @@ def joined_places(*places: Ints) -> Ints:
     return np.concatenate([[0], np.cumsum(is_edge)])
 
 
-def _check(prices: Ints, is_valid: Bools) -> None:
+def _check_sensitivity(prices: Ints, is_valid: Bools) -> None:
     """Raise InputError for what the sensitivity does not allow."""
     if not (is_valid.all() and ((prices >= 0) & (prices <= MAX_PRICE)).all()):
         raise InputError("history: the earlier releases lead to no map; set history to none.")

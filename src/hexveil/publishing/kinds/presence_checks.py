@@ -2,9 +2,9 @@
 
 Recomputed from the manifest: the loss of each stage from sensitivity and scale, their sum, and the
 weight from which a cell is open. Weights, numbers of units and averages are made again of the noisy
-numbers by the functions of a release, and so are accuracy and grades; statistics of distributions,
-and what is smoothed, are taken as they are stated. Those of a cell are those of one distribution:
-they agree.
+numbers by the functions of a release, and so are accuracy and grades; what is smoothed, and
+statistics of distributions whose bins are in no `memory.npy`, are taken as they are stated. Those
+of a cell are those of one distribution: they agree.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
 from hexveil.mechanisms.presence.remembered_map import RememberedShapes, joined_places
 from hexveil.mechanisms.presence.shape_allocation import estimate_cells
-from hexveil.model.cells import Cells, Labels, OneCell
+from hexveil.model.cells import Cells, Labels, OneCell, attribute_codes
 from hexveil.model.public_metadata import FineBins
 from hexveil.model.statistic_terms import on_lattice, parse_statistics
 from hexveil.publishing.estimates.table import TODAY
@@ -245,7 +245,9 @@ def check_bins(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]
         forecast = TiltFit(rows["alpha"], rows["covariance"])
     moments, terms = parse_statistics(released.map_statistics(plan["statistics"]))
     known = FineBins(shape.edges), lattice, on_lattice(terms, lattice), bool(moments)
-    groups = _groupings(opened, manifest["grid"])
+    named = manifest["grid"].get("columns", ("hexagon", "slot"))
+    attributes = [np.array(opened[k].to_pylist()) for k in named if k in opened.column_names]
+    groups = attribute_codes(attributes)
     pooled, statistics = (np.array(memory["shares"]), measured), ShapeStatistics(*known)
     made = estimate_cells(statistics, pooled, place, rows["bins"], noise, groups, forecast)
     for name, *ends in zip(
@@ -255,15 +257,6 @@ def check_bins(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]
             shown = numbers_of(opened, f"{name}{end}")
             if not np.allclose(shown, numbers, rtol=TOLERANCE, atol=TOLERANCE):
                 yield f"{name}{end} is not that of {stored_day.FILE}."
-
-
-def _groupings(table: pa.Table, grid: Json) -> list[NDArray[np.int64]]:
-    """Return the codes of places and slots, or of labels: see `CellTable.groupings`."""
-    names = [
-        name for name in grid.get("columns", ("hexagon", "slot")) if name in table.column_names
-    ]
-    columns = [np.array(table[name].to_pylist(), dtype=str) for name in names]
-    return [np.unique(one, return_inverse=True)[1] for one in columns if len(columns) > 1]
 
 
 # ---- losses ----

@@ -1,4 +1,6 @@
-"""Averages with private presence that remember earlier days, as `publish` makes them.
+"""Maps with private presence that remember earlier days, as `publish` makes them.
+
+Distributions are remembered by their bins (`shape_history`), averages as follows.
 
 Of each open cell the noisy weight W and balance D are a look at its average (`RatioLook`). Whether
 a cell is open follows from its weight, so that a closed one says nothing about its average, and has
@@ -124,10 +126,10 @@ def forecast_declared(
     return CellForecast(mean, deviation, users, releases, weight)
 
 
-def remember_averages(
+def remember_map(
     component: PresenceComponent, outputs: Outputs, decoded: ReleasedMap, history: History | None
 ) -> tuple[ReleasedMap, Rows | None, dict[str, Any] | None]:
-    """Return the averages of a day with its memory, its file, and the manifest's section.
+    """Return the map of a day with its memory, its file, and the manifest's section.
 
     Both are None of what is not remembered, of a map that is too large, or without an open cell.
 

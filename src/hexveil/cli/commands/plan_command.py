@@ -146,7 +146,7 @@ def _show_days(run: Run, days: int | None, error: float | None, *, as_json: bool
     asked = PlanArguments(**arguments.plan_arguments(run))
     is_private = arguments.is_presence_private(run)
     # What is not remembered is refused before records are read.
-    planned_days.planned_term(asked, is_presence_private=is_private)
+    planned_days.planned_term(asked)
     if is_private and run.select.dates is None:
         run = run.with_fields("select", dates=("2024-01-01", "2024-01-01"))  # any day
     facts: Any = declare_run(run) if is_private else shared_steps.read_facts(run)
@@ -180,7 +180,7 @@ def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]
         "differences between places, hours and days, if every day is like these records, which "
         "count as one."
     )
-    if isinstance(term_of(statistic), Quantile):
+    if isinstance(term_of(statistic), Quantile) and not isinstance(facts, DeclaredFacts):
         text += (
             " Take them as a lower bound: quantiles are read off one shape for all cells, by "
             "the usual spread of values."

@@ -230,7 +230,7 @@ def predict_map(request: PresenceRequest, baseline_error: Number | None = None) 
     rank = None
     if isinstance(plan, ShapeAllocation):
         deviation = plan.law.number_deviation / PARTS * math.sqrt(plan.n_bins)
-        rank = float((over_open * _rank_errors(deviation / 2.0 / weight, n_units)).sum())
+        rank = float((over_open * rank_errors(deviation / 2.0 / weight, n_units)).sum())
         kind, noise, least, alike = "quantile", MEAN_ABS_NORMAL * deviation, SLOPE * rank, 0.0
         usual = least
     else:
@@ -254,13 +254,13 @@ def predict_map(request: PresenceRequest, baseline_error: Number | None = None) 
         baseline_error=baseline,
         statistic_errors=(StatisticError(MEAN, error, baseline),)
         if rank is None
-        else _shape_errors(request, rank, declared),
+        else term_errors(request, rank, declared),
         share_error=rank,
     )
 
 
-def _shape_errors(
-    request: PresenceRequest, rank: float, declared: float | None
+def term_errors(
+    request: PresenceRequest, rank: float, declared: float | None = None
 ) -> tuple[StatisticError, ...]:
     """Return the predicted error of each statistic, from that of cumulative shares.
 
@@ -276,7 +276,7 @@ def _shape_errors(
     return (*mean, *shape_errors(request.terms, rank, levels, missed, median))
 
 
-def _rank_errors(noise: Floats, n_units: Floats) -> Floats:
+def rank_errors(noise: Floats, n_units: Floats) -> Floats:
     """Return the expected errors of cumulative shares, from the standard deviation of noise."""
     told = np.hypot(noise, 0.5 / np.sqrt(np.maximum(n_units, 1.0)))
     # An estimate is shrunk to what all cells have in common, so it misses no more than they differ.

@@ -63,12 +63,12 @@ UNITS_PER_HISTOGRAM, MIN_HISTOGRAM_SHARE = 166, Fraction("0.005")
 least share of ε of histograms."""
 FINER_FROM = 250
 """Declared units per cell times ε from which cells have eight bins in place of four."""
-REMEMBERED_BINS = 8
-"""Bins of a cell, but for thresholds, of days that remember: they add up over days."""
 FALSE_OPENINGS = 1.0
 """Expected number of empty cells that are opened in a whole grid of empty ones."""
 PURE, ALONE = Fraction(0), Fraction(1)
 """δ of a pure promise; share of numbers of units without a map."""
+REMEMBERED = ShapeForm(PURE, PURE, n_quantiles=8)
+"""Form of days that remember: all of the loss for bins, which add up over days."""
 
 
 PresenceStages = PresenceAllocation | ShapeAllocation | CountAllocation | CountedAllocation
@@ -317,13 +317,12 @@ class PresenceRequest:
             return plan
         shape, shares, tilts = self.forecast.shape, self.forecast.shares, self.forecast.tilts
         assert shares is not None and tilts is not None  # noqa: S101, PT018  beside a shape
-        form = ShapeForm(PURE, PURE, n_quantiles=REMEMBERED_BINS)
         edges = np.array(plan.threshold_edges, dtype=np.int64)
         return RememberedShapes(
-            **vars(plan) | {"form": form},
+            **vars(plan) | {"form": REMEMBERED},
             releases=self.forecast.releases,
             cell_prices=self._expected_weights(self.forecast)[1],
-            place=plan.shape.quantile_place(shape.shares, REMEMBERED_BINS, edges),
+            place=plan.shape.quantile_place(shape.shares, REMEMBERED.n_quantiles, edges),
             published=(shares, shape.place),
             tilts=tilts,
         )

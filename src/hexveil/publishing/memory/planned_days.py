@@ -14,7 +14,9 @@ what an error of averages makes of the statistic.
   of a day alone. The distribution that ranks are ranks in is of the first day, and so is its error.
 - **Private presence**: fleet, traffic, spread and biases of `presence_prediction`. Prices follow
   from the cells that were likely open before; a number counts by the probability that it is
-  published. The average is over the traffic in open cells.
+  published. The average is over the traffic in open cells. A share is the average of an indicator;
+  its first day, and all days of quantiles, have the error that `presence_prediction` gives to bins.
+  Bins of quantiles add up as in `shape_history`; earlier ones miss by what a day differs, too.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from hexveil.learning.joint_law import condition
 from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.published_day import LASTING_PRIOR, blank_day
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.shape_statistics import MEAN
+from hexveil.mechanisms.distribution.shape_statistics import MEAN, SCORE_LATTICE
 from hexveil.mechanisms.forecast_widths import choose_half_widths
 from hexveil.mechanisms.looks.remembered_ranges import weights_for
 from hexveil.mechanisms.looks.user_weights import MEAN_ABS_NORMAL, PRIOR_SD
@@ -56,10 +58,11 @@ from hexveil.planning.optimizers.calibration import least_epsilon
 from hexveil.planning.plan_arguments import PlanArguments
 from hexveil.planning.presence import presence_prediction as paper
 from hexveil.planning.presence.presence_plan import plan_presence
-from hexveil.planning.presence.presence_request import PresenceRequest
+from hexveil.planning.presence.presence_request import REMEMBERED, PresenceRequest
 from hexveil.publishing.memory.history import MOST_CELLS, SCORE_SD, day_and_places, record_shares
 from hexveil.publishing.memory.presence_history import SELDOM
 from hexveil.publishing.memory.score_history import NOTHING
+from hexveil.publishing.memory.shape_history import HALF_LIFE
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE, CellDesign
 
 LASTING_SHARE = 0.3
@@ -69,6 +72,8 @@ FIRST_DAY = date(2024, 1, 1)
 Facts: TypeAlias = PublicMetadata | DeclaredFacts
 DayNoise: TypeAlias = tuple[Floats, Floats]
 """Deviation of each cell's noise for a range of width 1; probability that it is published."""
+DayNoises: TypeAlias = Callable[[Fraction], Iterable[DayNoise]]
+"""From an epsilon to each day's noise, and the probability that each cell is published."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,9 @@ class ExpectedErrors:
     epsilon: Fraction
     errors: tuple[float, ...]
     n_cells: float
+
+
+ErrorsOf: TypeAlias = Callable[[Fraction], ExpectedErrors]
 
 
 def expected_errors(
@@ -115,16 +123,16 @@ def expected_errors(
     if error is None:
         found = to_positive_fraction(options.epsilon or 0, "epsilon")
     else:
-        least = least_epsilon(lambda epsilon: days.errors(epsilon).errors[-1] <= error, 1)
+        least = least_epsilon(lambda epsilon: days(epsilon).errors[-1] <= error, 1)
         if least is None:
-            floor = days.errors(Fraction(100)).errors[-1]
+            floor = days(Fraction(100)).errors[-1]
             raise InputError(
                 f"no epsilon is expected to reach an error of {error:g} on day {n_days}; at "
                 f"epsilon 100 it is {floor:.3g}."
             )
         found = least
     _refuse_bins(facts, options, found)
-    return days.errors(found)
+    return days(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +149,7 @@ class PlannedDays:
         Σw² of each cell.
     counts : ndarray of float, shape (n_cells,)
         How much the error of a cell counts in the average.
-    noises : callable
-        From an epsilon to each day's noise, and the probability that each cell is published.
+    noises : DayNoises
     of_averages : callable
         The error of the statistic, by that of averages at an epsilon.
     """
@@ -151,7 +158,7 @@ class PlannedDays:
     spread: float
     squares: Floats
     counts: Floats
-    noises: Callable[[Fraction], Iterable[DayNoise]]
+    noises: DayNoises
     of_averages: Callable[[float, Fraction], float] = lambda error, _: error
 
     @single_blas_thread()
@@ -190,7 +197,7 @@ def _alike_days(
 # ---- kinds of statistics ----
 
 
-def planned_term(options: PlanArguments, *, is_presence_private: bool) -> Quantile | Share | None:
+def planned_term(options: PlanArguments) -> Quantile | Share | None:
     """Return the quantile or share of which days are planned; None of averages.
 
     Raises
@@ -199,34 +206,33 @@ def planned_term(options: PlanArguments, *, is_presence_private: bool) -> Quanti
         Of any other statistics: with what can be planned.
     """
     first, *others = options.statistics or (MEAN,)
-    term = None if is_presence_private else term_of(first)
-    is_remembered = first == MEAN or isinstance(term, (Quantile, Share))
-    if others or not is_remembered:
-        kinds = '"mean"' if is_presence_private else '"mean", a quantile or a share'
+    term = term_of(first)
+    if others or not (first == MEAN or isinstance(term, (Quantile, Share))):
         raise InputError(
-            f"days to come are planned of one statistic that archives remember ({kinds}); name it, "
-            "as in --set plan.statistics=mean."
+            'days to come are planned of one statistic of these: "mean", a quantile, a share; name '
+            "it, as in --set plan.statistics=mean."
         )
     return term if isinstance(term, (Quantile, Share)) else None
 
 
-def plan_days(facts: Facts, options: PlanArguments, n_days: int) -> PlannedDays:
-    """Return the days of the statistic that is asked for."""
+def plan_days(facts: Facts, options: PlanArguments, n_days: int) -> ErrorsOf:
+    """Return the expected errors of the statistic that is asked for, by epsilon."""
     n_cells = len(facts.cells)
     if n_cells > MOST_CELLS:
         raise InputError(
             f"maps of more than {MOST_CELLS} cells are not remembered, and this one has "
             f"{n_cells:,}; choose a coarser grid (--resolution, --timeslot)."
         )
-    term = planned_term(options, is_presence_private=isinstance(facts, DeclaredFacts))
+    term = planned_term(options)
     if isinstance(facts, DeclaredFacts):
-        return _declared_days(facts, options, n_days)
+        return _declared_days(facts, options, n_days, term)
     if term is None:
-        return _counted_days(facts, options, n_days, PRIOR_SD)
+        return _counted_days(facts, options, n_days, PRIOR_SD).errors
     days = _counted_days(distribution_measures.score_metadata(facts), options, n_days, SCORE_SD)
     if isinstance(term, Share) and options.estimator in (None, "auto"):
-        return days  # of an indicator
-    return replace(days, of_averages=partial(_rank_error, facts=facts, options=options, term=term))
+        return days.errors  # of an indicator
+    error = partial(_rank_error, facts=facts, options=options, term=term)
+    return replace(days, of_averages=error).errors
 
 
 def _counted_days(
@@ -269,9 +275,7 @@ def _rank_error(
 
 def _refuse_bins(facts: Facts, options: PlanArguments, epsilon: Fraction) -> None:
     """Refuse a quantile or share that is measured by bins: these are not remembered."""
-    if isinstance(facts, DeclaredFacts):
-        return
-    if (term := planned_term(options, is_presence_private=False)) is None:
+    if isinstance(facts, DeclaredFacts) or (term := planned_term(options)) is None:
         return
     promise = promised(epsilon, to_delta(options.delta))
     remembered, estimator = CellForecast(NOTHING, NOTHING, 0, ()), options.estimator or "auto"
@@ -287,17 +291,52 @@ def _refuse_bins(facts: Facts, options: PlanArguments, epsilon: Fraction) -> Non
 # ---- private presence ----
 
 
-def _declared_days(facts: DeclaredFacts, options: PlanArguments, n_days: int) -> PlannedDays:
-    """Return days of averages of declared cells, by the assumptions of `presence_prediction`."""
+def _declared_days(
+    facts: DeclaredFacts, options: PlanArguments, n_days: int, term: Quantile | Share | None
+) -> ErrorsOf:
+    """Return the errors of declared cells, by the assumptions of `presence_prediction`."""
     request = plan_presence(facts, options).request
     traffic = paper.traffic_shares(facts.grid.n_cells)
     units = np.maximum(paper.units_per_cell(request, traffic), 1.0)
-    # What weights and clipping bias a day alone by is the same every day.
-    bias = paper.SPREAD_SHARE * paper.bias_by_weights(units)
-    recurring = bias / (MEAN_ABS_NORMAL * LASTING_PRIOR)
-    memory = _alike_days(facts, n_days, paper.SPREAD_SHARE, 1.0 / units, recurring)
     noises = partial(_declared_noises, request, traffic, n_days)
-    return PlannedDays(memory, paper.SPREAD_SHARE, 1.0 / units, traffic, noises)
+    by_bins = partial(_errors_by_bins, request, units, traffic, noises)
+    if isinstance(term, Quantile):
+        return by_bins
+    spread = paper.SPREAD_SHARE
+    if term is not None:  # its indicator
+        facts, spread = replace(facts, lattice=SCORE_LATTICE), SCORE_SD
+    # What weights and clipping bias a day alone by is the same every day.
+    bias = spread * paper.bias_by_weights(units)
+    recurring = bias / (MEAN_ABS_NORMAL * LASTING_PRIOR)
+    memory = _alike_days(facts, n_days, spread, 1.0 / units, recurring)
+    days = PlannedDays(memory, spread, 1.0 / units, traffic, noises)
+
+    def errors(epsilon: Fraction) -> ExpectedErrors:
+        found = days.errors(epsilon)
+        first = found if term is None else by_bins(epsilon)
+        return replace(found, errors=first.errors[:1] + found.errors[1:])
+
+    return errors
+
+
+def _errors_by_bins(
+    request: PresenceRequest, units: Floats, traffic: Floats, noises: DayNoises, epsilon: Fraction
+) -> ExpectedErrors:
+    """Return the errors by bins that add up over days; those of the first day count alike."""
+    # Of a cell's share of records, from day to day.
+    day_deviation = Deviations.usual(distribution_measures.RANK_TO_SHARE, 0.0).within
+    half, errors, probability = 0.5 ** (1.0 / HALF_LIFE), [], np.zeros(0)
+    count = squares = np.zeros_like(traffic)
+    for number, (noise, probability) in enumerate(noises(epsilon)):
+        variance = noise**2
+        if number:
+            earlier = squares / np.maximum(count, 1e-9) ** 2 + day_deviation**2
+            variance = 1.0 / (1.0 / variance + 1.0 / earlier)
+        ranks = paper.rank_errors(np.sqrt(variance), units)
+        mean = float(np.average(ranks, weights=traffic * probability))
+        errors.append(paper.term_errors(request, mean)[0].error)
+        count, squares = half * count + probability, half**2 * squares + probability * noise**2
+    return ExpectedErrors(epsilon, tuple(errors), float(np.sum(probability)))
 
 
 def _declared_noises(
@@ -307,16 +346,19 @@ def _declared_noises(
     request = replace(request, epsilon=epsilon)
     weight = request.fleet.units * request.even_weight * traffic
     middle = np.full(weight.size, float(request.lattice.lower + request.lattice.upper) / 2.0)
-    plan: Any = request.mean_allocation()
-    priced, total = weight, np.zeros_like(weight)
+    plan: Any = request.allocation()
+    priced, total, later = weight, np.zeros_like(weight), None
+    if request.terms and request.share is None:  # as `RememberedShapes`
+        later = replace(plan, form=REMEMBERED)
     for number in range(n_days):
         probability = paper.opening_probability(plan, priced)
         total += probability
+        law, n_numbers = plan.tests[1][0]
+        yield law.number_deviation / PARTS * math.sqrt(n_numbers) / (2.0 * priced), probability
         # At least the busiest cell is used.
         is_used = total >= min(SELDOM * (number + 1), float(total.max()))
         units = np.where(is_used, request.cells_of_unit * weight, 0.0)
-        law, forecast = plan.law, CellForecast(middle, middle, 1.0, (), units)
+        forecast = CellForecast(middle, middle, 1.0, (), units)
         plan = replace(request, forecast=forecast).mean_allocation()
         prices = weight * plan.window.prices
-        priced = np.maximum(weight.sum() / prices.sum() * prices, 1.0)
-        yield law.sum_deviation / PARTS / (2.0 * priced), probability
+        priced, plan = np.maximum(weight.sum() / prices.sum() * prices, 1.0), later or plan

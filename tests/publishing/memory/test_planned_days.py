@@ -91,6 +91,18 @@ def test_a_first_day_of_bins_is_a_day_alone(planned, statistic, epsilon):
     assert planned(f"{asked} --days 2")["errors"][0] == pytest.approx(alone["expected_error"])
 
 
+def test_bins_of_a_cell_add_up_with_a_half_life_of_a_week(planned):
+    """The median of one cell, by hand: eight bins a day, and 0.0375 between the days' shares."""
+    units, epsilon, weights = 5000, 0.002, 0.5 ** (np.arange(1, 50) / 7)
+    noise = 8 * 2 / epsilon**2 / (2 * units) ** 2
+    earlier = noise * (weights**2).sum() / weights.sum() ** 2 + 0.0375**2
+    known = 1 / (1 / noise + 1 / earlier) + 0.25 / units
+    off = 0.8 * np.sqrt(1 / (1 / known + 1 / 0.12**2) + 0.02**2)
+    one = PAPER.replace("--resolution 5 --timeslot 6h", "--resolution 4 --timeslot 1d")
+    said = planned(f"{one}p50 --epsilon {epsilon} --days 50")
+    assert said["errors"][-1] == pytest.approx(np.sqrt(2 * np.pi) * 0.1 * 60 * off, rel=0.01)
+
+
 def test_a_share_by_ranks_is_off_as_a_day_alone_predicts(planned):
     """A share moves by 1.5 of a mean rank, and an indicator by itself."""
     days = f"{KINDS['share']} --days 4 --epsilon 1"

@@ -73,13 +73,16 @@ def of_share(city, tmp_path, monkeypatch):
     return Path("share/cars")
 
 
-def test_a_day_is_judged_by_what_its_averages_remember(city, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("asked", "usable"),
+    [("baseline_error = 1.36", 3), ('baseline_error = 1.19\nstatistics = ["p50"]', 2)],
+    ids=["averages", "medians"],
+)
+def test_a_day_is_judged_by_what_its_estimates_remember(city, tmp_path, monkeypatch, asked, usable):
     """A refusal from declarations names the day from which a series is usable."""
     monkeypatch.chdir(tmp_path)
     text = RUN.replace("cars.parquet", str(city / "cars.parquet"))
-    archives.check_judged_in_series(
-        text.replace("[plan]", "[plan]\nbaseline_error = 1.36"), usable=3
-    )
+    archives.check_judged_in_series(text.replace("[plan]", f"[plan]\n{asked}"), usable)
 
 
 def test_folders_verify_and_are_all_that_averages_are_made_of(published):

@@ -2,12 +2,16 @@
 
 import gc
 import importlib.util
+import io
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 
@@ -192,6 +196,33 @@ def interruptible() -> None:
     """Let SIGINT interrupt: a shell that runs the tests in the background has it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def reader_here() -> Iterator[None]:
+    """Check tables in this process: where none unpacks to much, to start another takes longest."""
+    from hexveil.publishing.verification import bounded_reader, untrusted_files  # noqa: PLC0415
+
+    def run(command, stdin, **_):
+        """Answer as `bounded_reader` does, without a limit of memory."""
+        own = SimpleNamespace(buffer=io.BytesIO(stdin.read()))
+        with patch("sys.stdin", own), patch.object(bounded_reader, "_limit_memory"):
+            try:
+                word = bounded_reader._answer(*map(int, command[-3:]))
+            except Exception:  # noqa: BLE001  it is no table
+                word = ""
+        return SimpleNamespace(stdout=word.encode())
+
+    here = SimpleNamespace(**vars(subprocess) | {"run": run})
+    with patch.object(untrusted_files, "subprocess", here):
+        yield
+
+
+@pytest.fixture(scope="module")
+def reader_apart() -> Iterator[None]:
+    """Check tables in a process of their own: for files that are made to take much."""
+    with patch("hexveil.publishing.verification.untrusted_files.subprocess", subprocess):
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -20,7 +20,7 @@ from examples import LONG
 from hexveil.ledger import events
 from ledger.books import Place
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("reader_here")]
+pytestmark = pytest.mark.slow
 
 
 def finish(runner, site, dates, *, once_more=True):

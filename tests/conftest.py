@@ -1,5 +1,6 @@
 """What every test may ask for: shared data beside the checkout, a browser, a database server."""
 
+import contextlib
 import gc
 import importlib.util
 import io
@@ -205,13 +206,11 @@ def reader_here() -> Iterator[None]:
 
     def run(command, stdin, **_):
         """Answer as `bounded_reader` does, without a limit of memory."""
-        own = SimpleNamespace(buffer=io.BytesIO(stdin.read()))
+        own, word = SimpleNamespace(buffer=io.BytesIO(stdin.read())), ""
         with patch("sys.stdin", own), patch.object(bounded_reader, "_limit_memory"):
-            try:
+            with contextlib.suppress(Exception):  # it is no table
                 word = bounded_reader._answer(*map(int, command[-3:]))
-            except Exception:  # noqa: BLE001  it is no table
-                word = ""
-        return SimpleNamespace(stdout=word.encode())
+            return SimpleNamespace(stdout=word.encode())
 
     here = SimpleNamespace(**vars(subprocess) | {"run": run})
     with patch.object(untrusted_files, "subprocess", here):

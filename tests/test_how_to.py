@@ -186,11 +186,10 @@ def test_the_citys_demo_ends_with_its_map(begun):
     home, said = begun["demo --city"]
     assert said.splitlines()[-1].endswith("demo-out/city-1/map/report.html")
     assert "is invented: 350 buses, 30 days" in said
-    folder = home / "demo-out" / "city-1" / "map"
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = json.loads((home / "demo-out/city-1/map/manifest.json").read_text())
     assert manifest["guarantee"]["privacy_unit"] == "user-day"
     assert Fraction(manifest["guarantee"]["epsilon_spent"]) <= 1
-    cells = pq.read_table(folder / "cells.parquet")
+    cells = pq.read_table(home / "demo-out/city-1/map/cells.parquet")
     assert cells.num_rows > 80
     assert min(cells["users"].to_pylist()) >= 500
 

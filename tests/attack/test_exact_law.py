@@ -30,9 +30,6 @@ PRIVATE = (
     else {"units": 2, "bases": 1, "most": 3, "branches": 2}
 )
 
-WORLDS = 100 if LONG else 3
-"""Worlds of a kind."""
-
 
 @cache
 def cases(name):
@@ -41,9 +38,8 @@ def cases(name):
     known = len(exact_cases.KNOWN)
     # The short form has two of the known worlds for each kind, in turn, and a random one; for a
     # target, which chooses among the same plans, one that is planned soon, and a random one.
-    seeds = range(WORLDS) if LONG else (first % known, (first + 3) % known, known + first)
-    if "target" in name and not LONG:
-        seeds = 0, known + first
+    others = (0,) if "target" in name else (first % known, (first + 3) % known)
+    seeds = range(100) if LONG else (*others, known + first)
     return [exact_cases.case(kind, seed) for seed in seeds]
 
 

@@ -242,8 +242,7 @@ def _price(epsilon: Number, noise: str) -> Fraction:
 def _best_cap(m: Ints, caps: Ints, objective: Callable[[int, int], Fraction]) -> int:
     """Return the first of these caps of least objective, which is of a cap and of Σ min(m, cap)."""
     every = zip(caps.tolist(), capped_total(m, caps).tolist(), strict=True)
-    best: int = min(every, key=lambda one: objective(*one))[0]
-    return best
+    return int(min(every, key=lambda one: objective(*one))[0])
 
 
 def _printed_candidates(m: Ints, mean: Fraction) -> list[Fraction]:

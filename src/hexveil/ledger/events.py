@@ -146,8 +146,7 @@ def request_events(connection: sa.Connection, dataset: str, request: str) -> tup
     rows = connection.execute(_OF_REQUEST, {"dataset": dataset, "request": request}).all()
     if rows and rows[0].kind != "reserved":
         raise damaged(f"what happened before entry {rows[0].entry} is missing")
-    _check_links(rows)
-    return tuple(parse_event(row) for row in rows)
+    return _linked(rows)
 
 
 def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[Event, ...]]:
@@ -162,9 +161,7 @@ def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[E
 
 def account_events(connection: sa.Connection) -> tuple[Event, ...]:
     """Return the events of accounts, oldest first, their hashes checked."""
-    rows = connection.execute(_OF_ACCOUNTS).all()
-    _check_links(rows)
-    return tuple(parse_event(row) for row in rows)
+    return _linked(connection.execute(_OF_ACCOUNTS).all())
 
 
 def open_reservations(connection: sa.Connection, account: str, window: str) -> list[Event]:
@@ -179,8 +176,7 @@ def open_reservations(connection: sa.Connection, account: str, window: str) -> l
             del reserved[-1:]
         else:
             reserved.append(parse_event(row))
-    every = (event for reserved in reservations.values() for event in reserved)
-    return [event for event in every if event.body["window"] == window]
+    return [e for reserved in reservations.values() for e in reserved if e.body["window"] == window]
 
 
 def without_units() -> sa.Select[Any]:
@@ -191,11 +187,6 @@ def without_units() -> sa.Select[Any]:
 def state(history: tuple[Event, ...]) -> str:
     """Return the last kind of a request's events; empty before the first."""
     return history[-1].kind if history else ""
-
-
-def is_complete(history: tuple[Event, ...]) -> bool:
-    """Return whether all results of a request are stored."""
-    return state(history) in ("stored", "committed")
 
 
 def check_transition(history: tuple[Event, ...], kind: Kind) -> None:
@@ -284,8 +275,8 @@ def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"{previous}\n{canonical_json(fields)}".encode()).hexdigest()
 
 
-def _check_links(rows: Sequence[Any]) -> None:
-    """Refuse events unless each hash covers its event and the previous hash.
+def _linked(rows: Sequence[Any]) -> tuple[Event, ...]:
+    """Return the events of rows, if each hash covers its event and the previous hash.
 
     Raises
     ------
@@ -301,3 +292,4 @@ def _check_links(rows: Sequence[Any]) -> None:
             is_linked = False
         if not is_linked:
             raise damaged(f"entry {row.entry} is not what was written")
+    return tuple(parse_event(row) for row in rows)

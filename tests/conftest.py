@@ -3,16 +3,12 @@
 import contextlib
 import gc
 import importlib.util
-import io
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import patch
 
 import pytest
 
@@ -66,6 +62,8 @@ NEEDS = {
     "portal_tools": "portal",
 }
 """The marker of every test that uses a fixture, itself or through another fixture."""
+APART = ("test_folders.py", "test_untrusted_files.py")
+"""Files whose tables are checked as readers do, in a process of their own with little memory."""
 GARBAGE_THRESHOLD = 50_000
 """Objects that are made between two looks for garbage; Python's own number is 700."""
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
@@ -199,28 +197,12 @@ def interruptible() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def reader_here() -> Iterator[None]:
-    """Check tables in this process: where none unpacks to much, to start another takes longest."""
-    from hexveil.publishing.verification import bounded_reader, untrusted_files  # noqa: PLC0415
+@pytest.fixture(scope="module", autouse=True)
+def reader_here(request) -> Iterator[None]:
+    """Check tables in this process, where none of a file unpacks to much: see `APART`."""
+    from attack import table_reader  # noqa: PLC0415  each process of xdist imports this file
 
-    def run(command, stdin, **_):
-        """Answer as `bounded_reader` does, without a limit of memory."""
-        own, word = SimpleNamespace(buffer=io.BytesIO(stdin.read())), ""
-        with patch("sys.stdin", own), patch.object(bounded_reader, "_limit_memory"):
-            with contextlib.suppress(Exception):  # it is no table
-                word = bounded_reader._answer(*map(int, command[-3:]))
-            return SimpleNamespace(stdout=word.encode())
-
-    here = SimpleNamespace(**vars(subprocess) | {"run": run})
-    with patch.object(untrusted_files, "subprocess", here):
-        yield
-
-
-@pytest.fixture(scope="module")
-def reader_apart() -> Iterator[None]:
-    """Check tables in a process of their own: for files that are made to take much."""
-    with patch("hexveil.publishing.verification.untrusted_files.subprocess", subprocess):
+    with contextlib.nullcontext() if request.path.name in APART else table_reader.here:
         yield
 
 

@@ -21,7 +21,6 @@ from hexveil.cli.formatting import text_of
 from hexveil.publishing.verification import verify
 from publishing.releases import released
 
-pytestmark = pytest.mark.usefixtures("reader_apart")
 MANY = 2_000 if fuzz_bytes.LONG else 150
 PLANS = ("means", "per-cell", "squares", "interval", "cell-ranges")
 BEYOND = ("_noisy",)

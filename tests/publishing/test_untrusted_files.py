@@ -10,8 +10,6 @@ import pytest
 from examples import some
 from publishing.releases import problems_of, released, seal
 
-pytestmark = pytest.mark.usefixtures("reader_apart")
-
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):

@@ -1,5 +1,6 @@
 """What every test may ask for: shared data beside the checkout, a browser, a database server."""
 
+import contextlib
 import gc
 import importlib.util
 import os
@@ -61,6 +62,8 @@ NEEDS = {
     "portal_tools": "portal",
 }
 """The marker of every test that uses a fixture, itself or through another fixture."""
+APART = ("test_folders.py", "test_untrusted_files.py")
+"""Files whose tables are checked as readers do, in a process of their own with little memory."""
 GARBAGE_THRESHOLD = 50_000
 """Objects that are made between two looks for garbage; Python's own number is 700."""
 NO_SKIP = bool(os.environ.get("HEXVEIL_NO_SKIP"))
@@ -192,6 +195,15 @@ def interruptible() -> None:
     """Let SIGINT interrupt: a shell that runs the tests in the background has it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reader_here(request) -> Iterator[None]:
+    """Check tables in this process, where none of a file unpacks to much: see `APART`."""
+    from attack import table_reader  # noqa: PLC0415  each process of xdist imports this file
+
+    with contextlib.nullcontext() if request.path.name in APART else table_reader.here:
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,13 +10,16 @@ what is left out. Where it has a "±", its numbers were drawn, and may be any.
 
 import contextlib
 import io
+import json
 import re
 import shlex
 import shutil
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import isclose
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from hexveil.cli import main
@@ -175,6 +178,20 @@ def test_a_page_can_be_followed(page, begun, tmp_path, monkeypatch):
     assert blocks, "the page shows no command"
     for language, block in blocks:
         reader.follow(language, block)
+
+
+@pytest.mark.slow
+def test_the_citys_demo_ends_with_its_map(begun):
+    """A month of an invented city becomes a map of bus-days at epsilon 1, in one command."""
+    home, said = begun["demo --city"]
+    assert said.splitlines()[-1].endswith("demo-out/city-1/map/report.html")
+    assert "is invented: 350 buses, 30 days" in said
+    manifest = json.loads((home / "demo-out/city-1/map/manifest.json").read_text())
+    assert manifest["guarantee"]["privacy_unit"] == "user-day"
+    assert Fraction(manifest["guarantee"]["epsilon_spent"]) <= 1
+    cells = pq.read_table(home / "demo-out/city-1/map/cells.parquet")
+    assert cells.num_rows > 80
+    assert min(cells["users"].to_pylist()) >= 500
 
 
 @pytest.mark.slow

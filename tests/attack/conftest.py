@@ -1,10 +1,5 @@
 """Runs of `publish` that can be killed or stopped, and calls of all commands that are heard."""
 
-import io
-import subprocess
-from types import SimpleNamespace
-from unittest.mock import patch
-
 import pytest
 
 from attack.crash_runner import Runner, setting
@@ -12,7 +7,6 @@ from attack.crash_states import PLACES
 from attack.leak_runs import Caller
 from hexveil.ledger.unit_losses import make_key
 from hexveil.publishing import signing
-from hexveil.publishing.verification import bounded_reader, untrusted_files
 from ledger.books import place_of
 
 
@@ -50,23 +44,3 @@ def key(tmp_path):
     signing.generate_key_pair(tmp_path / "signing.pem")
     make_key(tmp_path / "one.key")
     return (tmp_path / "one.key").read_bytes()
-
-
-@pytest.fixture(scope="module")
-def reader_here():
-    """Check tables in this process: where none unpacks to much, to start another takes longest."""
-
-    def run(command, stdin, **_):
-        """Answer as `bounded_reader` does, without a limit of memory."""
-        own = SimpleNamespace(buffer=io.BytesIO(stdin.read()))
-        with patch("sys.stdin", own), patch.object(bounded_reader, "_limit_memory"):
-            try:
-                word = bounded_reader._answer(*map(int, command[-3:]))
-            except Exception:  # noqa: BLE001  it is no table
-                word = ""
-        return SimpleNamespace(stdout=word.encode())
-
-    with patch.object(
-        untrusted_files, "subprocess", SimpleNamespace(**vars(subprocess) | {"run": run})
-    ):
-        yield

@@ -21,7 +21,7 @@ from hexveil.cli import main
 from hexveil.ledger import Ledger, accounts, events
 from ledger.books import Server, execute, place_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("reader_here")]
+pytestmark = pytest.mark.slow
 
 DAYS = days(5)
 EVENTS = PATH[1:]

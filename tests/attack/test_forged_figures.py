@@ -35,7 +35,6 @@ from hexveil.publishing.verification.archive_checks import ArchiveVerdict, check
 from hexveil.report.payload import script_json
 from publishing.releases import statements_of
 
-pytestmark = pytest.mark.usefixtures("reader_here")
 COMPARED, FEW = ("stac-item.json", "datapackage.json"), 0.2
 TEXT = "a text"
 VOTE = 2**28

@@ -31,8 +31,6 @@ from publishing.releases import (
     seal,
 )
 
-pytestmark = pytest.mark.usefixtures("reader_here")
-
 
 class Folders(dict):
     """A folder of each kind that is asked for."""

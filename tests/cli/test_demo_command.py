@@ -3,12 +3,10 @@
 import contextlib
 import importlib.metadata
 import io
-import json
 import tomllib
 from fractions import Fraction
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import hexveil as hv
@@ -69,19 +67,3 @@ def test_the_demo_needs_its_package(tmp_path, monkeypatch, refuse):
     said = refuse("demo")
     assert 'pip install "hexveil[demo]"' in said.err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_the_citys_demo_ends_with_its_map(tmp_path, monkeypatch, okay):
-    """A month of an invented city becomes a map of bus-days at epsilon 1, in one command."""
-    monkeypatch.chdir(tmp_path)
-    said = okay("demo --city").out
-    assert said.splitlines()[-1].endswith("demo-out/city-1/map/report.html")
-    assert "is invented: 350 buses, 30 days" in said
-    folder = tmp_path / "demo-out" / "city-1" / "map"
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["guarantee"]["privacy_unit"] == "user-day"
-    assert Fraction(manifest["guarantee"]["epsilon_spent"]) <= 1
-    cells = pq.read_table(folder / "cells.parquet")
-    assert cells.num_rows > 80
-    assert min(cells["users"].to_pylist()) >= 500

@@ -1,12 +1,14 @@
-"""Optional packages: the sentence that names the extra of one that is missing.
+"""Packages and their versions; the sentence that names the extra of one that is missing.
 
 Names of a package that load on first use, so that no command waits for unused ones.
 """
 
+import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 
 from hexveil.base.errors import InputError
@@ -30,6 +32,12 @@ def is_installed(package: str) -> bool:
     """Return whether a package can be imported; import nothing."""
     # Looked up and not imported: a release must not wait for a library that it may never use.
     return importlib.util.find_spec(package) is not None
+
+
+@cache
+def installed_version(name: str = "hexveil") -> str:
+    """Return the version of an installed distribution, which is read from a file."""
+    return importlib.metadata.version(name)
 
 
 _EXTRAS = dict.fromkeys(("opendp", "sqlalchemy", "duckdb", "scipy", "h3ronpy"), "publish")

@@ -325,8 +325,7 @@ def read_accounts(connection: sa.Connection) -> dict[str, Account]:
 
 def find(connection: sa.Connection, dataset: str) -> Account | None:
     """Return the account that a data set spends from, or None if the ledger does not know it."""
-    by_name = read_accounts(connection).values()
-    return next((account for account in by_name if dataset in account.datasets), None)
+    return next((a for a in read_accounts(connection).values() if dataset in a.datasets), None)
 
 
 def change(connection: sa.Connection, account: Account, kind: events.Kind) -> Account:

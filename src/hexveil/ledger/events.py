@@ -88,13 +88,26 @@ class Head:
     chain: str
 
 
+# Built once: a release reads them dozens of times.
+_LAST = (
+    sa.select(events.c.entry, events.c.at, events.c.chain).order_by(events.c.entry.desc()).limit(1)
+)
+_BEFORE = events.alias("before")
+_LINKED = (
+    sa.select(events, _BEFORE.c.chain.label("before"))
+    .outerjoin(_BEFORE, _BEFORE.c.entry == events.c.entry - 1)
+    .order_by(events.c.entry)
+)
+"""Events, each with the hash before it."""
+_OF_REQUEST = _LINKED.where(
+    events.c.dataset == sa.bindparam("dataset"), events.c.request == sa.bindparam("request")
+)
+_OF_ACCOUNTS = _LINKED.where(sa.or_(*(events.c.kind == kind for kind in ACCOUNT_KINDS)))
+
+
 def read_head(connection: sa.Connection) -> Head:
     """Return the last event of the ledger."""
-    row = connection.execute(
-        sa.select(events.c.entry, events.c.at, events.c.chain)
-        .order_by(events.c.entry.desc())
-        .limit(1)
-    ).first()
+    row = connection.execute(_LAST).first()
     return Head(0, None, GENESIS_HASH) if row is None else Head(row.entry, row.at, row.chain)
 
 
@@ -130,15 +143,10 @@ def append(  # noqa: PLR0913  an event has these parts
 
 def request_events(connection: sa.Connection, dataset: str, request: str) -> tuple[Event, ...]:
     """Return the events of a request, oldest first, their hashes checked."""
-    rows = connection.execute(
-        sa.select(events)
-        .where((events.c.dataset == dataset) & (events.c.request == request))
-        .order_by(events.c.entry)
-    ).all()
+    rows = connection.execute(_OF_REQUEST, {"dataset": dataset, "request": request}).all()
     if rows and rows[0].kind != "reserved":
         raise damaged(f"what happened before entry {rows[0].entry} is missing")
-    _check_links(connection, rows)
-    return tuple(parse_event(row) for row in rows)
+    return _linked(rows)
 
 
 def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[Event, ...]]:
@@ -153,10 +161,7 @@ def dataset_events(connection: sa.Connection, dataset: str) -> dict[str, tuple[E
 
 def account_events(connection: sa.Connection) -> tuple[Event, ...]:
     """Return the events of accounts, oldest first, their hashes checked."""
-    query = sa.select(events).where(events.c.kind.in_(ACCOUNT_KINDS)).order_by(events.c.entry)
-    rows = connection.execute(query).all()
-    _check_links(connection, rows)
-    return tuple(parse_event(row) for row in rows)
+    return _linked(connection.execute(_OF_ACCOUNTS).all())
 
 
 def open_reservations(connection: sa.Connection, account: str, window: str) -> list[Event]:
@@ -171,8 +176,7 @@ def open_reservations(connection: sa.Connection, account: str, window: str) -> l
             del reserved[-1:]
         else:
             reserved.append(parse_event(row))
-    every = (event for reserved in reservations.values() for event in reserved)
-    return [event for event in every if event.body["window"] == window]
+    return [e for reserved in reservations.values() for e in reserved if e.body["window"] == window]
 
 
 def without_units() -> sa.Select[Any]:
@@ -185,11 +189,6 @@ def state(history: tuple[Event, ...]) -> str:
     return history[-1].kind if history else ""
 
 
-def is_complete(history: tuple[Event, ...]) -> bool:
-    """Return whether all results of a request are stored."""
-    return state(history) in ("stored", "committed")
-
-
 def check_transition(history: tuple[Event, ...], kind: Kind) -> None:
     """Raise InputError if this cannot happen to a request now."""
     now = state(history)
@@ -200,7 +199,7 @@ def check_transition(history: tuple[Event, ...], kind: Kind) -> None:
 
 def parse_event(row: Any) -> Event:  # noqa: ANN401  rows have the types of their columns
     """Return the event of a row; StorageError if no ledger wrote it."""
-    fields = row._asdict()
+    fields = {name: value for name, value in row._asdict().items() if name != "before"}
     try:
         fields["body"] = json.loads(fields["body"])
         fields["units"] = None if fields["units"] is None else bytes(fields["units"])
@@ -276,22 +275,21 @@ def chain_hash(previous: str, event: Mapping[str, Any]) -> str:
     return hashlib.sha256(f"{previous}\n{canonical_json(fields)}".encode()).hexdigest()
 
 
-def _check_links(connection: sa.Connection, rows: Sequence[Any]) -> None:
-    """Refuse events unless each hash covers its event and the previous hash.
+def _linked(rows: Sequence[Any]) -> tuple[Event, ...]:
+    """Return the events of rows, if each hash covers its event and the previous hash.
 
     Raises
     ------
     StorageError
         If one is not what was written.
     """
-    # SQLite stores any type in any column, whatever the column declares.
-    previous = {row.entry - 1 for row in rows if isinstance(row.entry, int)}
-    query = sa.select(events.c.entry, events.c.chain).where(events.c.entry.in_(previous))
-    hashes = {0: GENESIS_HASH} | {row.entry: row.chain for row in connection.execute(query)}
     for row in rows:
+        before = GENESIS_HASH if row.entry == 1 else row.before
         try:
-            is_linked = chain_hash(hashes[row.entry - 1], row._asdict()) == row.chain
-        except (KeyError, TypeError, ValueError, AttributeError):
+            is_linked = before is not None and chain_hash(before, row._asdict()) == row.chain
+        # SQLite stores any type in any column, whatever the column declares.
+        except (TypeError, ValueError, AttributeError):
             is_linked = False
         if not is_linked:
             raise damaged(f"entry {row.entry} is not what was written")
+    return tuple(parse_event(row) for row in rows)

@@ -216,7 +216,7 @@ class Ledger:
             history = events.request_events(connection, self.dataset, request)
             # Results that are stored are only shown again. Anything else leads to a draw, and a
             # hidden event would make it a second one.
-            if not events.is_complete(history):
+            if events.state(history) not in ("stored", "committed"):
                 entries = [event.entry for event in history]
                 tables.check_request(connection, self.dataset, request, entries)
             # This process holds the draw lock, so whoever began the stage is gone (`drawing`).

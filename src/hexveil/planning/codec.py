@@ -12,7 +12,6 @@ Reading never runs code, and every number comes back as the double or the intege
 
 import dataclasses
 import importlib
-import importlib.metadata
 import json
 import math
 import types
@@ -28,6 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.optional_packages import installed_version
 from hexveil.base.rational import decimal_text, to_fraction
 
 Path = tuple[str, ...]
@@ -234,7 +234,7 @@ def pack_bytes(words: Words, arrays: Arrays) -> bytes:
     numbers = {name: np.ascontiguousarray(a, _DTYPES[a.dtype.kind]) for name, a in arrays.items()}
     header = {
         "format": FORMAT,
-        "hexveil": importlib.metadata.version("hexveil"),
+        "hexveil": installed_version(),
         "arrays": [[name, a.dtype.str, a.size] for name, a in numbers.items()],
         "plan": words,
     }

@@ -14,7 +14,6 @@ lattice of the records is refused by the release itself.
 
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 from hexveil.base import atomic_files
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.optional_packages import installed_version
 from hexveil.base.rational import decimal_text, to_fraction
 from hexveil.mechanisms import Baseline, CellMechanism, OptimalClipping, ThresholdMechanism, parse
 from hexveil.mechanisms.looks.bounds import CellMechanisms, WithinBounds
@@ -217,7 +217,7 @@ def _write(saved: Any, folder: Path) -> None:  # noqa: ANN401  one of KINDS
     saved = saved.with_lower_bound() if type(saved) is MomentComponent else saved
     words: Words = {
         "format": FORMAT,
-        "hexveil": importlib.metadata.version("hexveil"),
+        "hexveil": installed_version(),
         "goes_with": GOES_WITH,
         "figures": saved.to_json() | {"epsilon": decimal_text(saved.epsilon)},
         "records": _identities(saved.facts),

@@ -5,12 +5,11 @@ contents: those depend on values.
 """
 
 import hashlib
-import importlib.metadata
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
+from hexveil.base.optional_packages import installed_version
 from hexveil.base.rational import decimal_text
 from hexveil.model.cells import Cells, Labels
 from hexveil.model.declared_grid import ColumnFacts, DeclaredFacts
@@ -100,7 +99,7 @@ def build_manifest(
         limit = requested_text(plan.epsilon_limit, plan.epsilon)
     return {
         "schema_version": SCHEMA_VERSION,
-        "software": software_versions(),
+        "software": {name: installed_version(name) for name in ("hexveil", *LIBRARIES)},
         "dataset": {"name": dataset},
         "guarantee": promise_section(
             leading.privacy_unit, limit, epsilon_text(plan.epsilon),
@@ -155,17 +154,6 @@ def grid_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:
 def selection_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, str]:
     """Return the section of a manifest about which records were selected."""
     return {k: facts.identity[k] for k in _SELECTION if k in facts.identity}
-
-
-@cache
-def installed_version(name: str = "hexveil") -> str:
-    """Return the version of an installed distribution, which is read from a file."""
-    return importlib.metadata.version(name)
-
-
-def software_versions() -> dict[str, str]:
-    """Return the versions of hexveil and of the libraries that made a release."""
-    return {name: installed_version(name) for name in ("hexveil", *LIBRARIES)}
 
 
 def dataset_section(facts: PublicMetadata | DeclaredFacts) -> dict[str, Any]:

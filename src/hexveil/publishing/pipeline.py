@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from hexveil.base.errors import InputError
+from hexveil.base.optional_packages import installed_version
 from hexveil.base.work_share import DRAWS, RELEASING, parts_of_work, share_of_work
 from hexveil.mechanisms.contract import DONE, StagedPlan, execute, rehearse, replay
 from hexveil.mechanisms.distribution import ColumnSums
@@ -30,7 +31,7 @@ from hexveil.publishing.booking import (
 from hexveil.publishing.components import join_tables, statements_of_whole
 from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.estimates.table import name_columns
-from hexveil.publishing.manifest import build_manifest, installed_version
+from hexveil.publishing.manifest import build_manifest
 from hexveil.publishing.part_kinds import KINDS
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.release_checks import SMOOTHED, check_arguments, check_plan

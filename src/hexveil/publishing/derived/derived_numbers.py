@@ -16,14 +16,13 @@ import pyarrow as pa
 from hexveil.accounting.noise_law import law_at
 from hexveil.base.arrays import Floats
 from hexveil.base.errors import InputError
-from hexveil.base.optional_packages import require_package
+from hexveil.base.optional_packages import installed_version, require_package
 from hexveil.publishing import folder as folders
 from hexveil.publishing import receipt
 from hexveil.publishing.derived.cell_numbers import CellNumbers
 from hexveil.publishing.estimates.places import with_places, without_places
 from hexveil.publishing.kinds.guarantee import is_private
 from hexveil.publishing.kinds.presence_table import OPEN
-from hexveil.publishing.manifest import installed_version
 from hexveil.publishing.markup import document
 from hexveil.publishing.published_numbers import Release
 from hexveil.publishing.verification.verify import load

@@ -31,13 +31,13 @@ from hexveil.accounting.promise import summed
 from hexveil.base import hexagons
 from hexveil.base.arrow_tables import write_csv
 from hexveil.base.errors import HexveilError
+from hexveil.base.optional_packages import installed_version
 from hexveil.publishing.catalogue import metadata_files
 from hexveil.publishing.components import column_names
 from hexveil.publishing.estimates import places
 from hexveil.publishing.estimates.places import with_places
 from hexveil.publishing.folder import PAGE, derive_texts, round_to_intervals
 from hexveil.publishing.kinds import guarantee
-from hexveil.publishing.manifest import installed_version
 from hexveil.publishing.part_kinds import KINDS
 from hexveil.publishing.verification import untrusted_files
 from hexveil.report.geography.background import MAX_CONTEXT_BYTES

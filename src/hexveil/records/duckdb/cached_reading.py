@@ -18,13 +18,13 @@ records, which follows from the types of columns and from the request. Files who
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 
 from hexveil.base.errors import InputError, StorageError
+from hexveil.base.optional_packages import installed_version
 from hexveil.base.work_share import READING, part_of_work
 from hexveil.model.cells import DAY
 from hexveil.records.duckdb import aggregation
@@ -45,11 +45,10 @@ from hexveil.records.units import CANONICAL_IDS
 _MADE_BY = ("hexveil", "duckdb", "h3ronpy")
 
 
-@cache
 def maker() -> str:
     """Return the versions of the software that makes tables."""
     # Another engine or H3 may parse a text or place a point differently: its sums are not mixed.
-    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in _MADE_BY)
+    return ", ".join(f"{name} {installed_version(name)}" for name in _MADE_BY)
 
 
 @dataclass(frozen=True)

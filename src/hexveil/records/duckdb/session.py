@@ -69,6 +69,7 @@ class Session(ExitStack[None]):
             self._connection = _connection(memory, threads, str(self.folder))
             self._tells_share = is_work_shown()
             opened.callback(self._connection.close)
+            self._worker = opened.enter_context(ThreadPoolExecutor(1, "hexveil-engine"))
             # Only now is the session responsible: a failure above closes what was opened.
             self.callback(opened.pop_all().close)
         self._functions: set[str] = set()
@@ -171,7 +172,7 @@ class Session(ExitStack[None]):
         """
         percent_done = self._percent_done if self._tells_share else None
         try:
-            return _interruptibly(work, self._connection.interrupt, percent_done)
+            return _interruptibly(work, self._worker, self._connection.interrupt, percent_done)
         except HexveilError as error:
             failure = error
         # Of a stream Arrow passes the engine's failure on as text, which begins with its kind.
@@ -265,6 +266,7 @@ _AGAIN = 0.05
 
 def _interruptibly(
     work: Callable[[], T],
+    worker: ThreadPoolExecutor,
     interrupt: Callable[[], object],
     percent_done: Callable[[], float] | None,
 ) -> T:
@@ -279,14 +281,13 @@ def _interruptibly(
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
-    with ThreadPoolExecutor(1, "hexveil-engine") as worker:
-        working = worker.submit(work)
-        try:
-            # Waiting for a future is interruptible, unlike a call into the engine.
-            while percent_done is not None and not wait([working], timeout=_SHOWN_AGAIN).done:
-                tell_share(QUERY, max(percent_done(), 0.0) / 100.0)
-            return working.result()
-        except KeyboardInterrupt:
-            while not wait([working], timeout=_AGAIN).done:
-                interrupt()
-            raise
+    working = worker.submit(work)
+    try:
+        # Waiting for a future is interruptible, unlike a call into the engine.
+        while percent_done is not None and not wait([working], timeout=_SHOWN_AGAIN).done:
+            tell_share(QUERY, max(percent_done(), 0.0) / 100.0)
+        return working.result()
+    except KeyboardInterrupt:
+        while not wait([working], timeout=_AGAIN).done:
+            interrupt()
+        raise

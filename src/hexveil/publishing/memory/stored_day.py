@@ -202,8 +202,11 @@ def unpack(
     numbers = (
         rows[name].astype(np.float64) for name in ("share_squares", "edges", "density", "lasting")
     )
-    day = date.fromisoformat(statement["day"]).toordinal()
-    return PublishedDay(day, *places, bounds, float(statement["user_deviation"]), *numbers)
+    day, expected = date.fromisoformat(statement["day"]).toordinal(), forecast_of(rows)
+    is_sound = np.isfinite(expected.mean).all() and (expected.deviation > 0).all()
+    forecast = (expected.mean, expected.deviation) if is_sound else None
+    users = float(statement["user_deviation"])
+    return PublishedDay(day, *places, bounds, users, *numbers, forecast)
 
 
 def places_of(table: pa.Table) -> tuple[np.typing.NDArray[np.str_], Ints]:

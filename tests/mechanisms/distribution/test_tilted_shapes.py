@@ -9,13 +9,11 @@ from hexveil.accounting.noise_law import Laplace
 from hexveil.accounting.promise import PARTS, Pure
 from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape, ShapeBins
-from hexveil.mechanisms.distribution.shape_statistics import pooled_ranks
-from hexveil.mechanisms.distribution.tilt_estimation import (
-    TiltFit,
-    fit_bins,
-    fit_cells,
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins, fit_cells
+from hexveil.mechanisms.distribution.tilted_shapes import (
     legendre_terms,
     narrow_tilt,
+    pooled_ranks,
     solve_tilts,
     tilt,
     tilt_to_means,

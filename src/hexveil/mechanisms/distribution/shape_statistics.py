@@ -28,12 +28,8 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.tilt_estimation import (
-    TiltFit,
-    legendre_terms,
-    pooled_ranks,
-    tilt,
-)
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
+from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, pooled_ranks, tilt
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
@@ -188,7 +184,7 @@ def quantiles(shares: Floats, level: float, starts: Floats, ends: Floats) -> Flo
 
 # ---- statistics of tilted shapes ----
 
-N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
+CELLS_AT_ONCE = 64
 SHARE_ALLOWANCE = 0.02
 """Part of the limits by which intervals are widened: no tilt makes a share exactly 0 or 1."""
 
@@ -267,14 +263,11 @@ def _drawn(
 ) -> tuple[Floats, ...]:
     """Return estimates, ends of the middle 95 percent of draws, and mean distances of draws."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
-    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
-    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
     chunks = []
     for begin in range(0, len(fit.alpha), CELLS_AT_ONCE):
         rows = slice(begin, begin + CELLS_AT_ONCE)
         own = fit.rows(rows)
-        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
-        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, own.alpha + around))
+        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, own.drawn()))
         if adjusted is not None:
             middle, drawn = adjusted(rows, middle, drawn)
         estimate, draws = statistics.of(middle), statistics.of(drawn)

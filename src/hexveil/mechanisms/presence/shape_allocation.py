@@ -63,12 +63,8 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     between_cells,
     cell_statistics,
 )
-from hexveil.mechanisms.distribution.tilt_estimation import (
-    INFLATION,
-    REMEMBERED_INFLATION,
-    TiltFit,
-    fit_cells,
-)
+from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, TiltFit, fit_cells
+from hexveil.mechanisms.distribution.tilted_shapes import clustered
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -310,12 +306,20 @@ def estimate_cells(
     groups: Sequence[Ints],
     forecast: TiltFit | None,
 ) -> CellEstimates:
-    """Return the statistics of cells by their noisy bins: see `ShapeAllocation.decode`."""
+    """Return the statistics of cells by their noisy bins: see `ShapeAllocation.decode`.
+
+    With a forecast draws tell where values may lie within bins, down to the fine ones; without,
+    intervals of quantiles reach to the ends of the bins that were measured.
+    """
     shares, measured = pooled
     fit = fit_cells(shares, bins, place, noise, groups, forecast)
-    inflation = INFLATION if forecast is None else REMEMBERED_INFLATION
-    inflated = TiltFit(fit.alpha, inflation * fit.covariance)
-    return cell_statistics(statistics, shares, inflated, inflation, measured)
+    if forecast is None:
+        inflated = TiltFit(fit.alpha, INFLATION * fit.covariance)
+        return cell_statistics(statistics, shares, inflated, INFLATION, measured)
+    return cell_statistics(
+        statistics, shares, fit, 1.0, np.arange(shares.size),
+        adjusted=lambda _, middle, drawn: (middle, clustered(drawn, place, shares)),
+    )  # fmt: skip
 
 
 def binned_stage(

@@ -33,13 +33,8 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     between_cells,
     cell_statistics,
 )
-from hexveil.mechanisms.distribution.tilt_estimation import (
-    TiltFit,
-    fit_bins,
-    narrow_tilt,
-    solve_tilts,
-    tilt_to_means,
-)
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins
+from hexveil.mechanisms.distribution.tilted_shapes import narrow_tilt, solve_tilts, tilt_to_means
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin

@@ -29,7 +29,13 @@ from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
 from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
-from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, pooled_ranks, tilt
+from hexveil.mechanisms.distribution.tilted_shapes import (
+    N_DRAWS,
+    SEED,
+    legendre_terms,
+    pooled_ranks,
+    tilt,
+)
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
@@ -230,7 +236,7 @@ def cell_statistics(
     shares : ndarray of float, shape (n_fine_bins,)
         Pooled ones.
     fit : TiltFit
-        With covariances that were multiplied by `inflation`: expected errors are not inflated.
+        With draws, or covariances that were multiplied by `inflation`: expected errors are not.
     inflation : float
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin in the finest measurement of the pooled shape.
@@ -246,9 +252,8 @@ def cell_statistics(
         tilted = tilt(even, legendre_terms(even, fit.alpha.shape[1]), fit.alpha)
         other = np.where(statistics.is_quantile, statistics.of(tilted), middle)
     # A middle outside its own draws' interval would be no estimate of it.
-    low = np.minimum(low, np.minimum(middle, other))
-    high = np.maximum(high, np.maximum(middle, other))
-    low, high = statistics.to_bin_ends(low, high, place)
+    ends = np.minimum.reduce([low, middle, other]), np.maximum.reduce([high, middle, other])
+    low, high = statistics.to_bin_ends(*ends, place)
     allowance = np.where(statistics.is_share, SHARE_ALLOWANCE, 0.0)
     least, largest = statistics.limits.T
     low, high = np.maximum(low - allowance, least), np.minimum(high + allowance, largest)
@@ -263,11 +268,15 @@ def _drawn(
 ) -> tuple[Floats, ...]:
     """Return estimates, ends of the middle 95 percent of draws, and mean distances of draws."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
+    # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
+    normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, terms.shape[1]))
     chunks = []
     for begin in range(0, len(fit.alpha), CELLS_AT_ONCE):
         rows = slice(begin, begin + CELLS_AT_ONCE)
         own = fit.rows(rows)
-        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, own.drawn()))
+        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
+        tilts = own.alpha + around if own.draws is None else own.draws
+        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, tilts))
         if adjusted is not None:
             middle, drawn = adjusted(rows, middle, drawn)
         estimate, draws = statistics.of(middle), statistics.of(drawn)

@@ -326,12 +326,3 @@ class TiltFit(ReadOnlyArrays):
         """Return the tilts of some cells."""
         draws = None if self.draws is None else self.draws[:, rows]
         return TiltFit(self.alpha[rows], self.covariance[rows], draws)
-
-    def drawn(self) -> Floats:
-        """Return draws, normal ones where there are no others."""
-        if self.draws is not None:
-            return self.draws
-        # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
-        normal = np.random.default_rng(SEED).standard_normal((N_DRAWS, self.alpha.shape[1]))
-        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(self.covariance), normal)
-        return np.asarray(self.alpha + around)

@@ -18,7 +18,6 @@ HALVINGS = 40
 NARROWINGS, LEAST_WITHIN = 10, 0.2
 """Halvings of the second tilt; least variance of scores within cells, as a part of all."""
 N_TERMS = 3
-TINY = float(np.finfo(float).tiny)
 NEWTON_STEPS, MAX_STEP = 15, 6.0
 
 
@@ -142,8 +141,8 @@ def clustered(shares: Floats, place: Ints, pooled: Floats) -> Floats:
     gather = np.eye(int(place.max()) + 1)[place]
     masses, usual = shares @ gather, pooled @ gather
     apart = ((masses - usual) ** 2).sum(axis=-1, keepdims=True)
-    unevenness = np.minimum(apart / max(1.0 - usual @ usual, TINY), 1.0)
-    part = np.sqrt(unevenness / np.maximum(unevenness + (1.0 - unevenness) * masses, TINY))
+    unevenness = np.minimum(apart / max(1.0 - usual @ usual, 1e-300), 1.0)
+    part = np.sqrt(unevenness / np.maximum(unevenness + (1.0 - unevenness) * masses, 1e-300))
     # The same ranks for every cell, from a fixed seed.
     ranks = np.random.default_rng(SEED + 1).random((len(shares), 1, usual.size))
     level = (np.cumsum(masses, axis=-1) + (ranks - 1.0) * masses)[..., place]

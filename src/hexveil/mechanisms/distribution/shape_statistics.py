@@ -28,14 +28,8 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
-from hexveil.mechanisms.distribution.tilted_shapes import (
-    N_DRAWS,
-    SEED,
-    legendre_terms,
-    pooled_ranks,
-    tilt,
-)
+from hexveil.mechanisms.distribution.tilt_estimation import N_DRAWS, SEED, TiltFit
+from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, pooled_ranks, tilt
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
@@ -220,14 +214,10 @@ class CellEstimates(ReadOnlyArrays):
 
 
 def cell_statistics(
-    statistics: ShapeStatistics,
-    shares: Floats,
-    fit: TiltFit,
-    inflation: float,
-    place: Ints,
+    statistics: ShapeStatistics, shares: Floats, fit: TiltFit, inflation: float, place: Ints,
     even: Floats | None = None,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
-) -> CellEstimates:
+) -> CellEstimates:  # fmt: skip
     """Return the statistics of tilted shapes, with intervals from draws of their tilts.
 
     Parameters
@@ -261,11 +251,9 @@ def cell_statistics(
 
 
 def _drawn(
-    statistics: ShapeStatistics,
-    shares: Floats,
-    fit: TiltFit,
+    statistics: ShapeStatistics, shares: Floats, fit: TiltFit,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None,
-) -> tuple[Floats, ...]:
+) -> tuple[Floats, ...]:  # fmt: skip
     """Return estimates, ends of the middle 95 percent of draws, and mean distances of draws."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.

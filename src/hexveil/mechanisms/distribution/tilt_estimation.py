@@ -33,8 +33,8 @@ of a cell is free in it, as noise hides it too: only how its bins compare counts
 its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, and DRIFT, as weights
 of units are not those of records, however many there are. Without a forecast intervals multiply
 that of the tilts by INFLATION, as shapes of cells are not exactly tilts of the pooled one; with one
-draws differ within bins (`tilted_shapes.clustered`). Constants were chosen on the tuning sets of
-`benchmarks/distributions.py`.
+draws are no tilts either (`tilted_shapes.unlike_tilts`). Constants were chosen on the tuning sets
+of `benchmarks/distributions.py`.
 
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
 expectations (Dempster, Laird and Rubin, 1977); averaging over hyperparameters (Kass and Steffey,
@@ -51,7 +51,7 @@ import numpy as np
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import ESTIMATES, parts_of_work
-from hexveil.mechanisms.distribution.tilted_shapes import N_DRAWS, SEED, legendre_terms, tilt
+from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
 
 ROUNDS = 25
 PSEUDO_CELLS, PSEUDO_VARIANCE = 2.0, 0.5
@@ -67,8 +67,8 @@ MULTIPLES = 2.0 ** np.arange(6)
 """Multiples of Λ that uncertainty is averaged over, each doubling one deviation further off."""
 MOST_LABELS = 0.6
 """Labels per cell up to which a grouping takes part: of more, nearly every cell has its own."""
-PROPOSALS, WIDER = 500, 2.0
-"""Normal draws of which likely ones are kept, and the factor of their variance."""
+N_DRAWS, PROPOSALS, WIDER, SEED = 200, 500, 2.0, 20_261_123
+"""Draws that are kept, normal ones that they are taken from, and the factor of their variance."""
 
 
 def fit_bins(
@@ -111,8 +111,7 @@ def fit_bins(
         alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
         prior.update_spread(information, alpha)
     covariance = prior.covariance(*likelihood.linearised(alpha))
-    draws = None if forecast is None else likelihood.draws(alpha, covariance)
-    return TiltFit(alpha, covariance, draws)
+    return TiltFit(alpha, covariance, likelihood.draws(alpha, covariance) if forecast else None)
 
 
 SAMPLING, DRIFT, INFLATION = 0.02, 0.004, 3.25
@@ -136,6 +135,12 @@ def fit_cells(
     weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))
     variance = (noise / weight) ** 2 + SAMPLING / np.maximum(n_days * weight, 1.0) + DRIFT
     return fit_bins(shares, bins, place, weight, variance, groups, forecast)
+
+
+def noisy_shares(bins: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
+    """Return noisy shares of bins, and the variances of their noise and of cells' misfit."""
+    weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))[:, None]
+    return bins / weight, (noise / weight) ** 2, SAMPLING / np.maximum(weight, 1.0) + DRIFT
 
 
 def expected_weights(noisy: Floats, variance: float | Floats) -> Floats:

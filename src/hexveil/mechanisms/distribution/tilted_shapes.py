@@ -1,4 +1,4 @@
-"""Tilted forms of the pooled shape, and mass that lies together within a bin. Public.
+"""Tilted forms of the pooled shape, and distributions that are not exactly tilts. Public.
 
 A tilt multiplies the share of a bin by the exponential of Legendre polynomials of its pooled rank
 (`tilt_estimation`). `solve_tilts` solves one term for a given mean of a rising score.
@@ -12,9 +12,8 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 
-N_DRAWS, SEED = 200, 20_261_123
-MAX_TILT = 12.0
-HALVINGS = 40
+SEED = 20_261_129
+MAX_TILT, HALVINGS = 12.0, 40
 NARROWINGS, LEAST_WITHIN = 10, 0.2
 """Halvings of the second tilt; least variance of scores within cells, as a part of all."""
 N_TERMS = 3
@@ -121,15 +120,20 @@ def pooled_ranks(shares: Floats) -> Floats:
     return np.asarray(np.cumsum(shares) - shares / 2.0)
 
 
-def clustered(shares: Floats, place: Ints, pooled: Floats) -> Floats:
-    """Return drawn distributions, a part of each bin's share in one fine bin.
+def unlike_tilts(
+    shares: Floats, place: Ints, pooled: Floats, target: Floats, noise: Floats, misfit: Floats
+) -> Floats:
+    """Return drawn distributions of cells that are not exactly tilts.
 
-    Nothing is measured of where records lie within a bin: the tilt is what is usual, but all may be
-    one number. A distribution is taken to be as uneven within its bins as between them: by u, the
-    square of its distance from the pooled shares of bins, in parts of what is expected if all lie
-    in one bin. Around the tilted shape a Dirichlet process with that u has the share below a point
-    of a bin of share m vary as if a part w of m, w² = u / (u + (1 - u) m), were together at a drawn
-    rank.
+    Shares of bins are those of tilts and a misfit, which the noisy ones tell as far as their noise
+    lets them: posterior draws, of which none is below 0. Rare bins misfit less.
+
+    Then a part of each bin's share is put into one fine bin. Nothing is measured of where records
+    lie within a bin: the tilt is what is usual, but all may be one number. A distribution is taken
+    to be as uneven within its bins as between them: by u, the square of its distance from the
+    pooled shares of bins, in parts of what is expected if all lie in one bin. Around the tilted
+    shape a Dirichlet process with that u has the share below a point of a bin of share m vary as if
+    a part w of m, w² = u / (u + (1 - u) m), were together at a drawn rank.
 
     Parameters
     ----------
@@ -137,14 +141,24 @@ def clustered(shares: Floats, place: Ints, pooled: Floats) -> Floats:
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin, rising.
     pooled : ndarray of float, shape (n_fine_bins,)
+    target : ndarray of float, shape (n_cells, n_bins)
+        Noisy shares of bins.
+    noise, misfit : ndarray of float, shape (n_cells, 1)
+        Variances.
     """
     gather = np.eye(int(place.max()) + 1)[place]
-    masses, usual = shares @ gather, pooled @ gather
+    fitted, usual, rng = shares @ gather, pooled @ gather, np.random.default_rng(SEED)
+    told = misfit * np.minimum(usual.size * fitted, 1.0)
+    told = told / (told + noise)
+    # The same draws for every cell, from a fixed seed.
+    size = len(shares), 1, usual.size
+    normal, ranks = rng.standard_normal(size), rng.random(size)
+    masses = fitted + told * (target - fitted) + np.sqrt(told * noise) * normal
+    masses = np.maximum(masses, 0.0) / np.maximum(masses, 0.0).sum(axis=-1, keepdims=True)
+    shares = shares * (masses / np.maximum(fitted, 1e-300))[..., place]
     apart = ((masses - usual) ** 2).sum(axis=-1, keepdims=True)
     unevenness = np.minimum(apart / max(1.0 - usual @ usual, 1e-300), 1.0)
     part = np.sqrt(unevenness / np.maximum(unevenness + (1.0 - unevenness) * masses, 1e-300))
-    # The same ranks for every cell, from a fixed seed.
-    ranks = np.random.default_rng(SEED + 1).random((len(shares), 1, usual.size))
     level = (np.cumsum(masses, axis=-1) + (ranks - 1.0) * masses)[..., place]
     below = np.cumsum(shares, axis=-1)
     together = np.where((below - shares <= level) & (level < below), masses[..., place], 0.0)

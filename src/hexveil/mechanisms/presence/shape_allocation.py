@@ -63,8 +63,13 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     between_cells,
     cell_statistics,
 )
-from hexveil.mechanisms.distribution.tilt_estimation import INFLATION, TiltFit, fit_cells
-from hexveil.mechanisms.distribution.tilted_shapes import clustered
+from hexveil.mechanisms.distribution.tilt_estimation import (
+    INFLATION,
+    TiltFit,
+    fit_cells,
+    noisy_shares,
+)
+from hexveil.mechanisms.distribution.tilted_shapes import unlike_tilts
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -307,10 +312,12 @@ def estimate_cells(
     if forecast is None:
         inflated = TiltFit(fit.alpha, INFLATION * fit.covariance)
         return cell_statistics(statistics, shares, inflated, INFLATION, measured)
+    own = noisy_shares(bins, noise)
     is_edge = (np.diff(place) != 0) | (np.diff(measured) != 0) | (measured.max() >= N_WIDE)
     return cell_statistics(
         statistics, shares, fit, 1.0, np.append(0, np.cumsum(is_edge)),
-        adjusted=lambda _, middle, drawn: (middle, clustered(drawn, place, shares)),
+        adjusted=lambda rows, middle, drawn:
+            (middle, unlike_tilts(drawn, place, shares, *(one[rows] for one in own))),
     )  # fmt: skip
 
 

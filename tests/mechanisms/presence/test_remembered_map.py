@@ -7,12 +7,15 @@ import pytest
 
 from hexveil import HexveilError, InputError
 from hexveil.accounting.promise import PARTS
+from hexveil.mechanisms.distribution.shape_statistics import ShapeStatistics
 from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
 from hexveil.mechanisms.presence.contribution import CellWindow
 from hexveil.mechanisms.presence.remembered_map import RememberedMap, RememberedShapes
-from hexveil.mechanisms.presence.shape_allocation import ShapeForm
+from hexveil.mechanisms.presence.shape_allocation import ShapeForm, estimate_cells
 from hexveil.model.pair_bins import PairBins
 from hexveil.model.private_pairs import PrivatePairs
+from hexveil.model.public_metadata import FineBins, ValueLattice
+from hexveil.model.statistic_terms import Quantile
 from mechanisms.presence.presence_laws import BinnedWorld, ExactPresenceLoss, PresenceWorld
 
 
@@ -91,3 +94,20 @@ def test_parameters_that_break_the_sensitivity_are_refused(price, low, high):
         remembered(window)
     with pytest.raises(InputError, match="lead to no map"):
         of_bins(np.array([1, price]), np.full(4, 3 if price == 1 else 0))
+
+
+@pytest.mark.parametrize("n_bins", [12, 20])
+def test_intervals_reach_to_the_ends_of_wide_bins(n_bins):
+    """A shape of twelve bins hides one number of many records; narrow bins would show it."""
+    edges, place = np.arange(1, 61), np.arange(60) // 8
+    measured, bins = edges * n_bins // 61, np.tile(100.0 * np.bincount(place) / 60, (30, 1))
+    lattice = ValueLattice(Fraction(0), Fraction(60), Fraction(1))
+    statistics = ShapeStatistics(FineBins(edges), lattice, (Quantile(Fraction(1, 2)),))
+    forecast = TiltFit(np.zeros((30, 3)), np.tile(0.01 * np.eye(3), (30, 1, 1)))
+    pooled = np.full(60, 1 / 60), measured
+    made = estimate_cells(statistics, pooled, place, bins, 1.0, (), forecast)
+    is_edge = (np.diff(place) != 0) | (np.diff(measured) != 0)
+    ends = np.append(edges[:-1][is_edge] + 0.5, 60.0)
+    reaches = np.isin(made.high, ends) & np.isin(made.low, np.append(0.0, ends))
+    assert reaches.all() == (n_bins == 12)
+    assert ((made.low < 30) & (made.high > 30)).all()

@@ -28,12 +28,8 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.mechanisms.distribution import Component
 from hexveil.mechanisms.distribution.pooled_shape import PooledShape
-from hexveil.mechanisms.distribution.tilt_estimation import (
-    TiltFit,
-    legendre_terms,
-    pooled_ranks,
-    tilt,
-)
+from hexveil.mechanisms.distribution.tilt_estimation import N_DRAWS, SEED, TiltFit
+from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, pooled_ranks, tilt
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
@@ -188,7 +184,7 @@ def quantiles(shares: Floats, level: float, starts: Floats, ends: Floats) -> Flo
 
 # ---- statistics of tilted shapes ----
 
-N_DRAWS, CELLS_AT_ONCE, SEED = 200, 64, 20_261_123
+CELLS_AT_ONCE = 64
 SHARE_ALLOWANCE = 0.02
 """Part of the limits by which intervals are widened: no tilt makes a share exactly 0 or 1."""
 
@@ -218,14 +214,10 @@ class CellEstimates(ReadOnlyArrays):
 
 
 def cell_statistics(
-    statistics: ShapeStatistics,
-    shares: Floats,
-    fit: TiltFit,
-    inflation: float,
-    place: Ints,
+    statistics: ShapeStatistics, shares: Floats, fit: TiltFit, inflation: float, place: Ints,
     even: Floats | None = None,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
-) -> CellEstimates:
+) -> CellEstimates:  # fmt: skip
     """Return the statistics of tilted shapes, with intervals from draws of their tilts.
 
     Parameters
@@ -234,7 +226,7 @@ def cell_statistics(
     shares : ndarray of float, shape (n_fine_bins,)
         Pooled ones.
     fit : TiltFit
-        With covariances that were multiplied by `inflation`: expected errors are not inflated.
+        With draws, or covariances that were multiplied by `inflation`: expected errors are not.
     inflation : float
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin in the finest measurement of the pooled shape.
@@ -250,9 +242,8 @@ def cell_statistics(
         tilted = tilt(even, legendre_terms(even, fit.alpha.shape[1]), fit.alpha)
         other = np.where(statistics.is_quantile, statistics.of(tilted), middle)
     # A middle outside its own draws' interval would be no estimate of it.
-    low = np.minimum(low, np.minimum(middle, other))
-    high = np.maximum(high, np.maximum(middle, other))
-    low, high = statistics.to_bin_ends(low, high, place)
+    ends = np.minimum.reduce([low, middle, other]), np.maximum.reduce([high, middle, other])
+    low, high = statistics.to_bin_ends(*ends, place)
     allowance = np.where(statistics.is_share, SHARE_ALLOWANCE, 0.0)
     least, largest = statistics.limits.T
     low, high = np.maximum(low - allowance, least), np.minimum(high + allowance, largest)
@@ -260,11 +251,9 @@ def cell_statistics(
 
 
 def _drawn(
-    statistics: ShapeStatistics,
-    shares: Floats,
-    fit: TiltFit,
+    statistics: ShapeStatistics, shares: Floats, fit: TiltFit,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None,
-) -> tuple[Floats, ...]:
+) -> tuple[Floats, ...]:  # fmt: skip
     """Return estimates, ends of the middle 95 percent of draws, and mean distances of draws."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
@@ -274,7 +263,8 @@ def _drawn(
         rows = slice(begin, begin + CELLS_AT_ONCE)
         own = fit.rows(rows)
         around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
-        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, own.alpha + around))
+        tilts = own.alpha + around if own.draws is None else own.draws
+        middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, tilts))
         if adjusted is not None:
             middle, drawn = adjusted(rows, middle, drawn)
         estimate, draws = statistics.of(middle), statistics.of(drawn)

@@ -8,9 +8,8 @@ P the pooled shape, r its ranks, φ_k Legendre polynomials on [0, 1]. One term m
 two and three widen it and skew it. F_c is a distribution whatever the tilts t are: quantiles rise
 with their level, shares lie from 0 to 1 and fall with their threshold, and all statistics agree.
 
-`solve_tilts` solves one term for a given mean of a rising score; `fit_bins` finds three terms from
-noisy bins of all cells together, by empirical Bayes. The likelihood of a cell's bins is normal with
-the noise's variance, and the tilts are
+`fit_bins` finds three terms from noisy bins of all cells together, by empirical Bayes. The
+likelihood of a cell's bins is normal with the noise's variance, and the tilts are
 
     t_c = m + Σ_k a_k(g_k(c)) + η_c,    a_k ~ N(0, Λ_k),    η_c ~ N(0, Λ),
 
@@ -25,18 +24,21 @@ by their marginal likelihood and a prior that falls with the multiple: intervals
 noise are wide, those of others as before.
 
 With a forecast by earlier days t_c is the forecast and this sum, and the variance of η_c is that of
-the forecast and Λ.
+the forecast and Λ. Then uncertainty is that of draws: normal ones, by the curvature at the mode and
+twice as wide in variance, of which those are kept that the likelihood itself makes likely. Where
+cells differ much, the curvature of one point allows for tilts that the bins contradict. The weight
+of a cell is free in it, as noise hides it too: only how its bins compare counts.
 
 `fit_cells` does so where weights are private: by the expected weight W of a cell. The variance of
 its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, and DRIFT, as weights
-of units are not those of records, however many there are. Intervals multiply that of the tilts by
-INFLATION, as shapes of cells are not exactly tilts of the pooled one. Constants were chosen on the
-tuning sets of `benchmarks/distributions.py`, those of days with a forecast on those of
-`benchmarks/learning.py`.
+of units are not those of records, however many there are. Without a forecast intervals multiply
+that of the tilts by INFLATION, as shapes of cells are not exactly tilts of the pooled one; with one
+draws are no tilts either (`tilted_shapes.unlike_tilts`). Constants were chosen on the tuning sets
+of `benchmarks/distributions.py`.
 
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
 expectations (Dempster, Laird and Rubin, 1977); averaging over hyperparameters (Kass and Steffey,
-1989).
+1989); sampling by importance resampling (Rubin, 1988).
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ import numpy as np
 from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
 from hexveil.base.work_share import ESTIMATES, parts_of_work
+from hexveil.mechanisms.distribution.tilted_shapes import legendre_terms, tilt
 
 ROUNDS = 25
 PSEUDO_CELLS, PSEUDO_VARIANCE = 2.0, 0.5
@@ -64,6 +67,8 @@ MULTIPLES = 2.0 ** np.arange(6)
 """Multiples of Λ that uncertainty is averaged over, each doubling one deviation further off."""
 MOST_LABELS = 0.6
 """Labels per cell up to which a grouping takes part: of more, nearly every cell has its own."""
+N_DRAWS, PROPOSALS, WIDER, SEED = 200, 500, 2.0, 20_261_123
+"""Draws that are kept, normal ones that they are taken from, and the factor of their variance."""
 
 
 def fit_bins(
@@ -96,9 +101,8 @@ def fit_bins(
     """
     likelihood = _BinLikelihood(shares, noisy / weight[:, None], place, 1.0 / variance)
     size = weight.size, likelihood.terms.shape[1]
-    if forecast is None:
-        forecast = TiltFit(np.zeros(size), np.zeros((*size, size[1])))
-    alpha, prior = forecast.alpha, _TiltPrior(forecast, groups)
+    known = forecast or TiltFit(np.zeros(size), np.zeros((*size, size[1])))
+    alpha, prior = known.alpha, _TiltPrior(known, groups)
     for _ in parts_of_work(ESTIMATES, range(ROUNDS)):
         information, score = likelihood.linearised(alpha)
         prior.update_means(information, score)
@@ -106,12 +110,11 @@ def fit_bins(
         # A bounded step: far from the mode the curvature of one point misleads.
         alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
         prior.update_spread(information, alpha)
-    return TiltFit(alpha, prior.covariance(*likelihood.linearised(alpha)))
+    covariance = prior.covariance(*likelihood.linearised(alpha))
+    return TiltFit(alpha, covariance, likelihood.draws(alpha, covariance) if forecast else None)
 
 
 SAMPLING, DRIFT, INFLATION = 0.02, 0.004, 3.25
-REMEMBERED_INFLATION = 2.0
-"""The same of days with a forecast, whose deviations are known from more numbers."""
 LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
 """Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
 
@@ -132,6 +135,12 @@ def fit_cells(
     weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))
     variance = (noise / weight) ** 2 + SAMPLING / np.maximum(n_days * weight, 1.0) + DRIFT
     return fit_bins(shares, bins, place, weight, variance, groups, forecast)
+
+
+def noisy_shares(bins: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
+    """Return noisy shares of bins, and the variances of their noise and of cells' misfit."""
+    weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))[:, None]
+    return bins / weight, (noise / weight) ** 2, SAMPLING / np.maximum(weight, 1.0) + DRIFT
 
 
 def expected_weights(noisy: Floats, variance: float | Floats) -> Floats:
@@ -164,6 +173,24 @@ class _BinLikelihood:
         information = np.einsum("cbk,cbl->ckl", weighted, slope)
         residual = self.target - p @ self.gather
         return information, np.einsum("cbk,cb->ck", weighted, residual) + _times(information, alpha)
+
+    def draws(self, alpha: Floats, covariance: Floats) -> Floats:
+        """Return likely ones of wide normal draws, shape (N_DRAWS, n_cells, n_terms)."""
+        information, score = self.linearised(alpha)
+        # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
+        normal = np.random.default_rng(SEED).standard_normal((PROPOSALS, alpha.shape[1]))
+        wide = (1.0 - WIDER) * (normal**2).sum(axis=1)
+        steps, kept = (np.arange(N_DRAWS) + 0.5) / N_DRAWS, np.empty((N_DRAWS, *alpha.shape))
+        for cell, root in enumerate(np.linalg.cholesky(WIDER * covariance)):
+            proposed = alpha[cell] + normal @ root.T
+            bins = tilt(self.shares, self.terms, proposed) @ self.gather
+            square = (bins**2).sum(axis=1)
+            fit = self.precision[cell] * np.maximum(bins @ self.target[cell], 0.0) ** 2 / square
+            linear = ((proposed @ information[cell] - 2.0 * score[cell]) * proposed).sum(axis=1)
+            importance = (fit - np.log(square) + linear + wide) / 2.0
+            total = np.cumsum(np.exp(importance - importance.max()))
+            kept[:, cell] = proposed[np.searchsorted(total, steps * total[-1])]
+        return kept
 
 
 class _LabelEffect:
@@ -283,81 +310,6 @@ def _times(matrix: Floats, vector: Floats) -> Floats:
     return np.asarray(np.einsum("ckl,cl->ck", matrix, vector))
 
 
-MAX_TILT = 12.0
-HALVINGS = 40
-NARROWINGS, LEAST_WITHIN = 10, 0.2
-"""Halvings of the second tilt; least variance of scores within cells, as a part of all."""
-N_TERMS = 3
-NEWTON_STEPS, MAX_STEP = 15, 6.0
-
-
-def tilt(shares: Floats, terms: Floats, alpha: Floats) -> Floats:
-    """Return tilted shares, shape (..., n_bins).
-
-    Parameters
-    ----------
-    shares : ndarray of float, shape (n_bins,)
-        P, positive.
-    terms : ndarray of float, shape (n_bins, n_terms)
-    alpha : ndarray of float, shape (..., n_terms)
-    """
-    logarithm = alpha @ terms.T
-    weight = shares * np.exp(logarithm - logarithm.max(axis=-1, keepdims=True))
-    return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
-
-
-def legendre_terms(shares: Floats, n_terms: int = N_TERMS) -> Floats:
-    """Return φ of each fine bin's pooled rank, without the constant one."""
-    vander = np.polynomial.legendre.legvander(2.0 * pooled_ranks(shares) - 1.0, n_terms)
-    return np.asarray(vander[:, 1:])
-
-
-def solve_tilts(shares: Floats, scores: Floats, mean: Floats, second: float = 0.0) -> Floats:
-    """Return the tilts of the first term for which each cell's mean score is the one given.
-
-    Scores rise with the values. Means that no tilt attains get the steepest one, `MAX_TILT`. All
-    cells have the same tilt of the second term.
-    """
-    # The peak of a narrow shape lies at the first tilt, in parts of three times the second.
-    high = np.full(mean.shape, MAX_TILT - 3.0 * min(second, 0.0))
-    low = -high
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        is_below = _narrowed(shares, middle, second) @ scores < mean
-        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
-    return np.asarray((low + high) / 2.0)
-
-
-def narrow_tilt(shares: Floats, scores: Floats, mean: Floats, weight: Floats) -> float:
-    """Return the tilt of the second term by which cells are as narrow as they differ.
-
-    By the law of total variance scores vary within cells by what is left of their variance under
-    the pooled shape without that between the means of cells. 0 if tilts of one term leave no more.
-
-    Parameters
-    ----------
-    shares, scores : ndarray of float, shape (n_fine_bins,)
-    mean, weight : ndarray of float, shape (n_cells,)
-        Estimates, which differ less than the mean scores themselves; how much cells count.
-    """
-    between = np.average((mean - np.average(mean, weights=weight)) ** 2, weights=weight)
-    total = float(shares @ scores**2 - (shares @ scores) ** 2)
-    within = max(total - between, LEAST_WITHIN * total)
-    low, high = -MAX_TILT, 0.0
-    for _ in range(NARROWINGS):
-        middle = (low + high) / 2.0
-        tilted = _narrowed(shares, solve_tilts(shares, scores, mean, middle), middle)
-        variance = np.average(tilted @ scores**2 - (tilted @ scores) ** 2, weights=weight)
-        low, high = (middle, high) if variance < within else (low, middle)
-    return high
-
-
-def _narrowed(shares: Floats, tilts: Floats, second: float) -> Floats:
-    """Return shares by each cell's tilt of the first term, and by that of all of the second."""
-    alpha = np.stack([tilts, np.full_like(tilts, second)], axis=-1)
-    return tilt(shares, legendre_terms(shares, 2), alpha)
-
-
 @dataclass(frozen=True, eq=False)
 class TiltFit(ReadOnlyArrays):
     """Tilts of all cells, with their uncertainty.
@@ -367,44 +319,15 @@ class TiltFit(ReadOnlyArrays):
     alpha : ndarray of float, shape (n_cells, n_terms)
         Posterior modes.
     covariance : ndarray of float, shape (n_cells, n_terms, n_terms)
+    draws : ndarray of float, shape (n_draws, n_cells, n_terms), optional
+        Of the posterior law, where it is not taken to be normal.
     """
 
     alpha: Floats
     covariance: Floats
+    draws: Floats | None = None
 
     def rows(self, rows: slice | Bools) -> TiltFit:
         """Return the tilts of some cells."""
-        return TiltFit(self.alpha[rows], self.covariance[rows])
-
-
-def tilt_to_means(shares: Floats, values: Floats, target: Floats) -> Floats:
-    """Return shares tilted by value, so that each distribution has a given mean.
-
-    Parameters
-    ----------
-    shares : ndarray of float, shape (..., n_bins)
-    values : ndarray of float, shape (n_bins,)
-        Value of each bin, from 0 to 1.
-    target : ndarray of float, shape (...)
-        Means; those that no tilt attains are approached.
-    """
-    slope = np.zeros(target.shape)
-    # With values from 0 to 1 the mean is a smooth rising function of the slope: Newton's steps,
-    # bounded where nearly all mass is in one bin.
-    for _ in range(NEWTON_STEPS):
-        tilted = tilt(shares, values[:, None], slope[..., None])
-        mean = tilted @ values
-        variance = np.maximum(tilted @ values**2 - mean**2, 1e-5)
-        slope = slope + np.clip((target - mean) / variance, -MAX_STEP, MAX_STEP)
-    return tilt(shares, values[:, None], slope[..., None])
-
-
-def pooled_ranks(shares: Floats) -> Floats:
-    """Return the share of records below the middle of each bin, from 0 to 1.
-
-    Examples
-    --------
-    >>> pooled_ranks(np.array([0.5, 0.25, 0.25])).tolist()
-    [0.25, 0.625, 0.875]
-    """
-    return np.asarray(np.cumsum(shares) - shares / 2.0)
+        draws = None if self.draws is None else self.draws[:, rows]
+        return TiltFit(self.alpha[rows], self.covariance[rows], draws)

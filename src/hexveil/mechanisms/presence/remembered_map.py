@@ -118,7 +118,7 @@ class RememberedShapes(ShapeAllocation):
     place : ndarray of int64, shape (n_fine_bins,)
         Bin of each fine bin in the cells.
     published : tuple of ndarray, shape (n_fine_bins,)
-        Pooled shares, and the bin of each fine bin in the finest measurement of the first day.
+        See `ShapeAllocation.pooled_shape`: shares by earlier days, bins of the first.
     tilts : TiltFit
         Of each cell, by earlier days.
     """
@@ -157,10 +157,9 @@ class RememberedShapes(ShapeAllocation):
         """Return the bin of each fine bin in the cells."""
         return self._decided(outputs)[1]
 
-    def pooled_shape(self, outputs: Outputs) -> tuple[Floats, Ints]:
-        """Return the shares by earlier days; all bins that were measured, of cells, too."""
-        shares, measured = self.published
-        return shares, joined_places(measured, self.cell_place(outputs))
+    def pooled_shape(self, outputs: Outputs) -> tuple[Floats, Ints]:  # noqa: ARG002  of all plans
+        """Return what earlier days published."""
+        return self.published
 
     def forecast_of(self, cells: Bools) -> TiltFit | None:
         """Return the tilts of cells by earlier days."""
@@ -169,12 +168,6 @@ class RememberedShapes(ShapeAllocation):
     def statement(self, outputs: Outputs) -> dict[str, Any]:
         """Return the releases that bins and prices rest on, and the bins in use."""
         return {"history": list(self.releases), **super().statement(outputs)}
-
-
-def joined_places(*places: Ints) -> Ints:
-    """Return the bin of each fine bin where bins end at the edges of any of these."""
-    is_edge = np.any([np.diff(place) != 0 for place in places], axis=0)
-    return np.concatenate([[0], np.cumsum(is_edge)])
 
 
 def _check_sensitivity(prices: Ints, is_valid: Bools) -> None:

@@ -56,7 +56,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.base.errors import InputError
 from hexveil.mechanisms.contract import NoisyTotals, Stage
 from hexveil.mechanisms.distribution.binned_stage import apportion
-from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, NARROW, WIDE, ShapeBins
+from hexveil.mechanisms.distribution.pooled_shape import CELL_BINS, N_WIDE, NARROW, WIDE, ShapeBins
 from hexveil.mechanisms.distribution.shape_statistics import (
     CellEstimates,
     ShapeStatistics,
@@ -65,10 +65,11 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 )
 from hexveil.mechanisms.distribution.tilt_estimation import (
     INFLATION,
-    REMEMBERED_INFLATION,
     TiltFit,
     fit_cells,
+    noisy_shares,
 )
+from hexveil.mechanisms.distribution.tilted_shapes import unlike_tilts
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -231,15 +232,10 @@ class ShapeAllocation(AnyUnitPlan):
         numbers = np.full((4, weight.size, len(columns)), np.nan)
         between = np.full(len(columns), np.nan)
         if is_open.any():
-            made = estimate_cells(
-                statistics,
-                self.pooled_shape(outputs),
-                self.cell_place(outputs),
-                bins[is_open],
-                self.law.number_deviation / PARTS,
-                [group[is_open] for group in groups],
-                self.forecast_of(is_open),
-            )
+            known = self.pooled_shape(outputs), self.cell_place(outputs)
+            alike, noise = [group[is_open] for group in groups], self.law.number_deviation / PARTS
+            forecast = self.forecast_of(is_open)
+            made = estimate_cells(statistics, *known, bins[is_open], noise, alike, forecast)
             numbers[:, is_open] = made.estimate, made.low, made.high, made.error
             between = between_cells(made.estimate, made.error, statistics.half_bins)
         ends = weight_interval(weight, self.law, bins.shape[1], least)
@@ -302,20 +298,27 @@ class ShapeAllocation(AnyUnitPlan):
 
 
 def estimate_cells(
-    statistics: ShapeStatistics,
-    pooled: tuple[Floats, Ints],
-    place: Ints,
-    bins: Floats,
-    noise: float,
-    groups: Sequence[Ints],
-    forecast: TiltFit | None,
-) -> CellEstimates:
-    """Return the statistics of cells by their noisy bins: see `ShapeAllocation.decode`."""
+    statistics: ShapeStatistics, pooled: tuple[Floats, Ints], place: Ints, bins: Floats,
+    noise: float, groups: Sequence[Ints], forecast: TiltFit | None,
+) -> CellEstimates:  # fmt: skip
+    """Return the statistics of cells by their noisy bins: see `ShapeAllocation.decode`.
+
+    Intervals of quantiles reach to the ends of the bins that were measured. Not so with a forecast
+    and a shape of narrow bins: these show numbers that many records share, and draws differ as to
+    where in its bins a cell's records lie.
+    """
     shares, measured = pooled
     fit = fit_cells(shares, bins, place, noise, groups, forecast)
-    inflation = INFLATION if forecast is None else REMEMBERED_INFLATION
-    inflated = TiltFit(fit.alpha, inflation * fit.covariance)
-    return cell_statistics(statistics, shares, inflated, inflation, measured)
+    if forecast is None:
+        inflated = TiltFit(fit.alpha, INFLATION * fit.covariance)
+        return cell_statistics(statistics, shares, inflated, INFLATION, measured)
+    own = noisy_shares(bins, noise)
+    is_edge = (np.diff(place) != 0) | (np.diff(measured) != 0) | (measured.max() >= N_WIDE)
+    return cell_statistics(
+        statistics, shares, fit, 1.0, np.append(0, np.cumsum(is_edge)),
+        adjusted=lambda rows, middle, drawn:
+            (middle, unlike_tilts(drawn, place, shares, *(one[rows] for one in own))),
+    )  # fmt: skip
 
 
 def binned_stage(

@@ -33,13 +33,8 @@ from hexveil.mechanisms.distribution.shape_statistics import (
     between_cells,
     cell_statistics,
 )
-from hexveil.mechanisms.distribution.tilt_estimation import (
-    TiltFit,
-    fit_bins,
-    narrow_tilt,
-    solve_tilts,
-    tilt_to_means,
-)
+from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins
+from hexveil.mechanisms.distribution.tilted_shapes import narrow_tilt, solve_tilts, tilt_to_means
 from hexveil.mechanisms.stage_data import Outputs
 from hexveil.model.public_metadata import FineBins, ValueLattice
 from hexveil.model.statistic_terms import Histogram, Quantile, Share, Term, column_names, half_bin
@@ -272,14 +267,10 @@ def decode_distribution(
     fit = fit_bins(shares, bins, place, weight, variance, groups)
     statistics = ShapeStatistics(facts.bins, facts.lattice, plan.terms)
     made = cell_statistics(
-        statistics,
-        shares,
-        TiltFit(fit.alpha, inflation * fit.covariance),
-        inflation,
-        pooled.measured_place(own),
-        pooled.even_shares(own),
+        statistics, shares, TiltFit(fit.alpha, inflation * fit.covariance), inflation,
+        pooled.measured_place(own), pooled.even_shares(own),
         _adjusted(plan.terms, facts.lattice, facts.bins, means),
-    )
+    )  # fmt: skip
     return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 

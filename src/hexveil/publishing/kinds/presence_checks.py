@@ -29,7 +29,7 @@ from hexveil.mechanisms.distribution.tilt_estimation import TiltFit
 from hexveil.mechanisms.presence import presence_decoding
 from hexveil.mechanisms.presence.count_map import COUNT_MAP, decode_counts
 from hexveil.mechanisms.presence.presence_decoding import ReleasedMap
-from hexveil.mechanisms.presence.remembered_map import RememberedShapes, joined_places
+from hexveil.mechanisms.presence.remembered_map import RememberedShapes
 from hexveil.mechanisms.presence.shape_allocation import estimate_cells
 from hexveil.model.cells import Cells, Labels, OneCell, attribute_codes
 from hexveil.model.public_metadata import FineBins
@@ -239,16 +239,13 @@ def check_bins(content: bytes, table: pa.Table, manifest: Json) -> Iterator[str]
     ):
         yield f"the bins in {stored_day.FILE} are not those of the weights."
         return
-    measured, forecast = shape.place, None
-    if memory["releases"]:
-        measured = joined_places(shape.place, place)
-        forecast = TiltFit(rows["alpha"], rows["covariance"])
+    forecast = TiltFit(rows["alpha"], rows["covariance"]) if memory["releases"] else None
     moments, terms = parse_statistics(released.map_statistics(plan["statistics"]))
     known = FineBins(shape.edges), lattice, on_lattice(terms, lattice), bool(moments)
     named = manifest["grid"].get("columns", ("hexagon", "slot"))
     attributes = [np.array(opened[k].to_pylist()) for k in named if k in opened.column_names]
     groups = attribute_codes(attributes)
-    pooled, statistics = (np.array(memory["shares"]), measured), ShapeStatistics(*known)
+    pooled, statistics = (np.array(memory["shares"]), shape.place), ShapeStatistics(*known)
     made = estimate_cells(statistics, pooled, place, rows["bins"], noise, groups, forecast)
     for name, *ends in zip(
         statistics.columns, *(one.T for one in vars(made).values()), strict=True

@@ -22,7 +22,7 @@ from hexveil.base.arrays import Bools, Floats, Ints
 from hexveil.learning.memory import Deviations, Forecast, usual_deviation
 from hexveil.learning.published_day import BINS, PublishedDay, blank_day
 from hexveil.learning.remembering import OWN_SHARE, Remembered, estimate_day
-from hexveil.mechanisms.distribution.tilt_estimation import N_TERMS
+from hexveil.mechanisms.distribution.tilted_shapes import N_TERMS
 from hexveil.publishing.estimates.table import TODAY
 from hexveil.report.manifest_view import numbers_of
 from hexveil.smoothing.user_mean_law import WITHIN_SHARE

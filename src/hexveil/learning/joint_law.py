@@ -147,12 +147,12 @@ class NormalFactors(ReadOnlyArrays):
     def mixed_with(self, other: "NormalFactors", share: float) -> "NormalFactors":
         """Return products of powers: a share of others."""
         off = self.around - other.around
-        own, moved = 1.0 - share, (other.shift - 0.5 * other.precision * off) * off
+        kept, height = 1.0 - share, (other.shift - 0.5 * other.precision * off) * off
         return NormalFactors(
             self.around,
-            own * self.precision + share * other.precision,
-            own * self.shift + share * (other.shift - other.precision * off),
-            own * self.height + share * (other.height + moved),
+            kept * self.precision + share * other.precision,
+            kept * self.shift + share * (other.shift - other.precision * off),
+            kept * self.height + share * (other.height + height),
         )
 
     def with_rows(self, rows: Ints, others: "NormalFactors") -> "NormalFactors":
@@ -164,10 +164,10 @@ class NormalFactors(ReadOnlyArrays):
 
     def log_masses(self, mean: Floats, variance: Floats) -> Floats:
         """Return the log mass of normal numbers times their factors."""
-        off, kept = mean - self.around, 1.0 / (1.0 + self.precision * variance)
-        moved = self.height + (self.shift - 0.5 * self.precision * off) * off
+        off, part = mean - self.around, 1.0 / (1.0 + self.precision * variance)
+        height = self.height + (self.shift - 0.5 * self.precision * off) * off
         shift = self.shift - self.precision * off
-        return np.asarray(moved + 0.5 * (np.log(kept) + shift**2 * variance * kept))
+        return np.asarray(height + 0.5 * (np.log(part) + shift**2 * variance * part))
 
     def update(self, law: NumberLaw) -> Update:
         """Return the update of a joint normal prior by the factors of its numbers."""
@@ -178,8 +178,8 @@ class NormalFactors(ReadOnlyArrays):
         variance = posterior.remaining * (law.residual + posterior.remaining * spread)
         centre = posterior.remaining * (law.roots @ posterior.mean) + law.residual * posterior.shift
         others = np.maximum(1.0 / variance - self.precision, LEAST_PRECISION)
-        moved = np.sum(self.height + (self.shift - 0.5 * self.precision * off) * off)
-        evidence = posterior.log_mass + moved + 0.5 * shift @ centre
+        height = np.sum(self.height + (self.shift - 0.5 * self.precision * off) * off)
+        evidence = posterior.log_mass + height + 0.5 * shift @ centre
         mean = law.mean + (centre / variance - shift) / others
         return Update(posterior, float(evidence), mean, 1.0 / others)
 
@@ -245,11 +245,11 @@ def update(law: NumberLaw, edges: Floats, density: Floats, *, is_first: bool = F
     """
     factors = NormalFactors.of(law.mean, law.variance, edges, density)
     sweeps, share = (FIRST_SWEEPS, DAMPING) if is_first else (SWEEPS, 1.0)
-    found = factors.update(law)
+    step = factors.update(law)
     for _ in range(sweeps):
-        aimed = NormalFactors.of(found.mean, found.variance, edges, density)
-        factors = factors.mixed_with(aimed, share)
-        found = factors.update(law)
-    others = found.mean, found.variance
-    missed = tilted(*others, edges, density)[0] - factors.log_masses(*others)
-    return replace(found, evidence=found.evidence + float(np.sum(missed)))
+        changed = NormalFactors.of(step.mean, step.variance, edges, density)
+        factors = factors.mixed_with(changed, share)
+        step = factors.update(law)
+    cavity = step.mean, step.variance
+    difference = tilted(*cavity, edges, density)[0] - factors.log_masses(*cavity)
+    return replace(step, evidence=step.evidence + float(np.sum(difference)))

@@ -90,13 +90,13 @@ class PublishedDay(ReadOnlyArrays):
         if (factors := self._factors) is None:
             return update(law, self.edges, self.density, is_first=is_first)
         for _ in range(MOST_ROUNDS):
-            found = factors.update(law)
-            has_moved = np.abs(found.mean - factors.around) > NEAR * np.sqrt(found.variance)
+            step = factors.update(law)
+            has_moved = np.abs(step.mean - factors.around) > NEAR * np.sqrt(step.variance)
             if not (rows := np.flatnonzero(has_moved)).size:
                 break
-            cells = found.mean[rows], found.variance[rows], self.edges[rows], self.density[rows]
+            cells = step.mean[rows], step.variance[rows], self.edges[rows], self.density[rows]
             factors = factors.with_rows(rows, NormalFactors.of(*cells))
-        return found
+        return step
 
     @cached_property
     def _factors(self) -> NormalFactors | None:

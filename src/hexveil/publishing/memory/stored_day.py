@@ -199,13 +199,14 @@ def unpack(
     bounds : pair of float
         Of the values.
     """
-    numbers = (
+    share_squares, edges, density, lasting = (
         rows[name].astype(np.float64) for name in ("share_squares", "edges", "density", "lasting")
     )
     day, expected = date.fromisoformat(statement["day"]).toordinal(), forecast_of(rows)
     is_sound = np.isfinite(expected.mean).all() and (expected.deviation > 0).all()
     forecast = (expected.mean, expected.deviation) if is_sound else None
     users = float(statement["user_deviation"])
+    numbers = share_squares, edges, density, lasting
     return PublishedDay(day, *places, bounds, users, *numbers, forecast)
 
 

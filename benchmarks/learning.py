@@ -41,9 +41,6 @@ the seeds 127 and 131, 16 days, and flights, 28 days from 1 July and 18 days fro
 intervals were then made narrower: tuning flights of January to May and cars of 11 and 12; judging,
 once, cars of the seeds 137 and 139, 16 days, and flights from 1 July and 28 August again.
 
-Earlier days as normal factors: tuning cities of 5, 7, 11 and 12 and flights of January to June;
-judging, once, cities of 137 and 139 with the same simulated noise as before.
-
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half
 speed from day 21 on, and from day 26 on half of the fleet is gone. Ranges follow from memory as in

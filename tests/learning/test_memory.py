@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hexveil.learning import published_day
-from hexveil.learning.joint_law import NormalFactors, NumberLaw, tilted, update
+from hexveil.learning.joint_law import NumberLaw, tilted, update
 from hexveil.learning.memory import Deviations, Memory
 from hexveil.learning.published_day import PublishedDay, summarize_day
 from hexveil.learning.remembering import average_days, estimate_day, factor, forecast_day, remember
@@ -98,35 +98,6 @@ def test_the_joint_posterior_is_that_of_a_grid():
     assert seen.evidence == pytest.approx(np.log(weight.sum() / norm), abs=0.05)
     squares = np.einsum("ab,abi->i", weight, (grid - exact) ** 2) / weight.sum()
     assert variance == pytest.approx(squares, rel=0.05)
-
-
-def test_normal_factors_are_weighed_as_normal_likelihoods_are():
-    """Of likelihoods that are normal, factors made under any law give the same to a bin's width."""
-    law = NumberLaw(np.array([28.0, 33.0]), np.array([4.0, 9.0]), np.array([[4.0], [5.0]]), EDGES)
-    sd, numbers = np.array([[3.0], [5.0]]), np.array([20.0, 45.0])
-    density = np.maximum(np.exp(-0.5 * ((MIDDLES - numbers[:, None]) / sd) ** 2), 1e-30)
-    bins = np.tile(EDGES, (2, 1)), density
-    seen, other = update(law, *bins, is_first=True), np.array([25.0, 40.0])
-    factors = NormalFactors.of(other, np.array([20.0, 50.0]), *bins)
-    found = factors.update(law)
-    assert found.mean == pytest.approx(seen.mean, abs=0.02)
-    assert found.variance == pytest.approx(seen.variance, rel=0.01)
-    assert found.evidence == pytest.approx(seen.evidence, abs=0.02)
-
-
-def test_a_day_weighed_against_its_forecast_tells_later_days_the_same():
-    """Forecasts by factors of the days before are those by their likelihoods, or nearly."""
-    days, truths = invented_days(14, 4.0, 2, changed=(9, 0.8))
-    by = remember(days[:6]).deviations
-    made = []
-    for number, day in enumerate(days):
-        given = remember([*made, day], by).forecast
-        made.append(replace(day, forecast=(given.mean, given.deviation)) if number else day)
-    exact = remember(days, by).forecast
-    assert np.abs(given.mean - exact.mean).max() < 0.4 * exact.deviation.min()
-    assert given.deviation == pytest.approx(exact.deviation, rel=0.15)
-    off = np.abs(truths[-1] - given.mean).mean() / np.abs(truths[-1] - exact.mean).mean()
-    assert off < 1.1
 
 
 def test_earlier_days_make_estimates_better_and_intervals_hold():

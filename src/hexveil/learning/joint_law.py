@@ -6,11 +6,11 @@ numbers u, so that nothing is inverted that is larger than these (Woodbury).
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from hexveil.base.arrays import Floats, Ints
+from hexveil.base.arrays import Floats
 from hexveil.base.normal_law import ndtr
 from hexveil.base.read_only import ReadOnlyArrays
 
@@ -18,7 +18,7 @@ SWEEPS, FIRST_SWEEPS = 2, 12
 """Of a day, and of a first one: under a wide prior of what all share, sweeps overshoot."""
 DAMPING = 0.5
 """Part of a step in a sweep of a first day."""
-TINY, LEAST_PRECISION = 1e-300, 1e-10
+TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,71 +119,6 @@ class Update(ReadOnlyArrays):
     variance: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class NormalFactors(ReadOnlyArrays):
-    """Normal factors that stand for likelihoods of numbers.
-
-    exp(height + shift · d - precision · d² / 2), d the difference of a number from `around`.
-
-    Attributes
-    ----------
-    around, precision, shift, height : ndarray of float, shape (n,)
-    """
-
-    around: Floats
-    precision: Floats
-    shift: Floats
-    height: Floats
-
-    @classmethod
-    def of(cls, mean: Floats, variance: Floats, edges: Floats, density: Floats) -> "NormalFactors":
-        """Return those that leave normal numbers the mass and moments that their likelihoods do."""
-        mass, centre, remaining = tilted(mean, variance, edges, density)
-        precision = np.maximum(1.0 / remaining - 1.0 / variance, LEAST_PRECISION)
-        shift = (centre - mean) * (1.0 / variance + precision)
-        flat = cls(mean, precision, shift, np.zeros_like(mass))
-        return replace(flat, height=mass - flat.log_masses(mean, variance))
-
-    def mixed_with(self, other: "NormalFactors", share: float) -> "NormalFactors":
-        """Return products of powers: a share of others."""
-        off = self.around - other.around
-        kept, height = 1.0 - share, (other.shift - 0.5 * other.precision * off) * off
-        return NormalFactors(
-            self.around,
-            kept * self.precision + share * other.precision,
-            kept * self.shift + share * (other.shift - other.precision * off),
-            kept * self.height + share * (other.height + height),
-        )
-
-    def with_rows(self, rows: Ints, others: "NormalFactors") -> "NormalFactors":
-        """Return factors with others of some numbers."""
-        changed = {name: numbers.copy() for name, numbers in vars(self).items()}
-        for name, numbers in vars(others).items():
-            changed[name][rows] = numbers
-        return NormalFactors(**changed)
-
-    def log_masses(self, mean: Floats, variance: Floats) -> Floats:
-        """Return the log mass of normal numbers times their factors."""
-        off, part = mean - self.around, 1.0 / (1.0 + self.precision * variance)
-        height = self.height + (self.shift - 0.5 * self.precision * off) * off
-        shift = self.shift - self.precision * off
-        return np.asarray(height + 0.5 * (np.log(part) + shift**2 * variance * part))
-
-    def update(self, law: NumberLaw) -> Update:
-        """Return the update of a joint normal prior by the factors of its numbers."""
-        off = law.mean - self.around
-        shift = self.shift - self.precision * off
-        posterior = condition(law, self.precision, shift)
-        spread = np.sum((law.roots @ posterior.whitener.T) ** 2, axis=1)
-        variance = posterior.remaining * (law.residual + posterior.remaining * spread)
-        centre = posterior.remaining * (law.roots @ posterior.mean) + law.residual * posterior.shift
-        others = np.maximum(1.0 / variance - self.precision, LEAST_PRECISION)
-        height = np.sum(self.height + (self.shift - 0.5 * self.precision * off) * off)
-        evidence = posterior.log_mass + height + 0.5 * shift @ centre
-        mean = law.mean + (centre / variance - shift) / others
-        return Update(posterior, float(evidence), mean, 1.0 / others)
-
-
 def tilted(
     mean: Floats, variance: Floats, edges: Floats, density: Floats
 ) -> tuple[Floats, Floats, Floats]:
@@ -243,13 +178,30 @@ def update(law: NumberLaw, edges: Floats, density: Floats, *, is_first: bool = F
     is_first : bool
         Whether the prior knows next to nothing.
     """
-    factors = NormalFactors.of(law.mean, law.variance, edges, density)
-    sweeps, share = (FIRST_SWEEPS, DAMPING) if is_first else (SWEEPS, 1.0)
-    step = factors.update(law)
-    for _ in range(sweeps):
-        changed = NormalFactors.of(step.mean, step.variance, edges, density)
-        factors = factors.mixed_with(changed, share)
-        step = factors.update(law)
-    cavity = step.mean, step.variance
-    difference = tilted(*cavity, edges, density)[0] - factors.log_masses(*cavity)
-    return replace(step, evidence=step.evidence + float(np.sum(difference)))
+    edges = edges - law.mean[:, None]
+    prior = law.variance
+    _, centre, variance = tilted(np.zeros_like(prior), prior, edges, density)
+    precision, shift = np.maximum(1.0 / variance - 1.0 / prior, 1e-10), centre / variance
+    sweeps, step = (FIRST_SWEEPS, DAMPING) if is_first else (SWEEPS, 1.0)
+    for sweep in range(sweeps + 1):
+        posterior = condition(law, precision, shift)
+        spread = np.sum((law.roots @ posterior.whitener.T) ** 2, axis=1)
+        variance = posterior.remaining * (law.residual + posterior.remaining * spread)
+        centre = posterior.remaining * (law.roots @ posterior.mean) + law.residual * posterior.shift
+        others = np.maximum(1.0 / variance - precision, 1e-10)
+        cavity_variance = 1.0 / others
+        cavity = cavity_variance * (centre / variance - shift)
+        mass, tilted_mean, tilted_variance = tilted(cavity, cavity_variance, edges, density)
+        if sweep == sweeps:
+            break
+        aimed = np.maximum(1.0 / tilted_variance - others, 0.0)
+        precision = (1.0 - step) * precision + step * aimed
+        shift = (1.0 - step) * shift + step * (tilted_mean / tilted_variance - cavity * others)
+    evidence = (
+        np.sum(mass)
+        + posterior.log_mass
+        + 0.5 * shift @ centre
+        - 0.5 * np.sum(np.log(variance) + centre**2 / variance)
+        + 0.5 * np.sum(np.log(cavity_variance) + cavity**2 / cavity_variance)
+    )
+    return Update(posterior, float(evidence), law.mean + cavity, cavity_variance)

@@ -24,7 +24,7 @@ import numpy as np
 
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.joint_law import Conditioned, NumberLaw, Update
+from hexveil.learning.joint_law import Conditioned, NumberLaw, Update, update
 from hexveil.learning.published_day import FACTORS, LASTING_PRIOR, PublishedDay, cell_names
 
 MULTIPLES: Floats = np.array([0.25, 1.0, 4.0, 16.0])
@@ -276,7 +276,7 @@ class Memory:
         """Return the state after a day, the update, and mean and variance that were expected."""
         day = self.days[number]
         state, law = self.predict(self.advance(state, by, number), by, day)
-        step = day.published.update(law, is_first=is_first)
+        step = update(law, day.published.edges, day.published.density, is_first=is_first)
         new = self.condition(state, law, day, step.posterior)
         return new, step, (law.mean, law.variance)
 

@@ -16,7 +16,7 @@ import numpy as np
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.joint_law import NormalFactors, NumberLaw, Update, log_masses, update
+from hexveil.learning.joint_law import log_masses
 from hexveil.smoothing.clipped_posterior import last_look, log_likelihood, model_look
 from hexveil.smoothing.user_mean_law import (
     CellDesign,
@@ -35,9 +35,6 @@ LASTING_PRIOR = 0.55
 """Part of `lasting` that is the same on all days; the rest of its square is drawn every day."""
 FACTORS: Floats = np.sqrt(2.0) ** np.arange(-1, 4)
 """Factors of deviations of forecasts; numbers agree too well where all of them hide the same."""
-NEAR, MOST_ROUNDS = 0.5, 2
-"""Deviations by which forecasts may move for the factors that were made with them to stand; how
-often factors are made anew."""
 LEAST = 1e-30
 """Least likelihood of a bin, against the largest one of its cell: no number is impossible."""
 
@@ -66,8 +63,6 @@ class PublishedDay(ReadOnlyArrays):
         Likelihood of each bin, at most 1 in each cell.
     lasting : ndarray of float, shape (n_cells,)
         Standard deviation of the error that recurs every day, value units.
-    forecast : pair of ndarray of float, optional
-        Mean and deviation of each cell's number by earlier days, as they were published.
     """
 
     day: int
@@ -79,31 +74,6 @@ class PublishedDay(ReadOnlyArrays):
     edges: Floats
     density: Floats
     lasting: Floats
-    forecast: tuple[Floats, Floats] | None = None
-
-    def update(self, law: NumberLaw, *, is_first: bool) -> Update:
-        """Return the update of a joint prior of the cells' numbers by their likelihoods.
-
-        Factors that were made with the day's forecast stand for them, unless days before and after
-        it lead elsewhere by now, as those after a change do.
-        """
-        if (factors := self._factors) is None:
-            return update(law, self.edges, self.density, is_first=is_first)
-        for _ in range(MOST_ROUNDS):
-            step = factors.update(law)
-            has_moved = np.abs(step.mean - factors.around) > NEAR * np.sqrt(step.variance)
-            if not (rows := np.flatnonzero(has_moved)).size:
-                break
-            cells = step.mean[rows], step.variance[rows], self.edges[rows], self.density[rows]
-            factors = factors.with_rows(rows, NormalFactors.of(*cells))
-        return step
-
-    @cached_property
-    def _factors(self) -> NormalFactors | None:
-        if self.forecast is None:
-            return None
-        mean, deviation = self.forecast
-        return NormalFactors.of(mean, deviation**2, self.edges, self.density)
 
     @property
     def is_weekend(self) -> bool:

@@ -31,7 +31,7 @@ import numpy as np
 from hexveil.base.arrays import Floats, Ints
 from hexveil.base.blas_threads import single_blas_thread
 from hexveil.base.read_only import ReadOnlyArrays
-from hexveil.learning.joint_law import bin_masses
+from hexveil.learning.joint_law import bin_masses, update
 from hexveil.learning.memory import Deviations, Forecast, LevelShift, Memory, usual_deviation
 from hexveil.learning.published_day import FACTORS, PublishedDay, blank_day
 from hexveil.smoothing.user_mean_law import invert_rows
@@ -280,7 +280,7 @@ def _average(memory: Memory, by: Deviations, records: Sequence[Ints], group: Int
         if number in group:
             weight = records[number] / total[day.cells]
             state, law = memory.add_truth(state, law, day, weight)
-        step = day.published.update(law, is_first=not number)
+        step = update(law, day.published.edges, day.published.density, is_first=not number)
         state = memory.condition(state, law, day, step.posterior)
     averaged = np.flatnonzero(total)
     rows = memory.rows(averaged, 3)[:, 2]

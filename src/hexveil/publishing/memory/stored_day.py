@@ -199,15 +199,11 @@ def unpack(
     bounds : pair of float
         Of the values.
     """
-    share_squares, edges, density, lasting = (
+    numbers = (
         rows[name].astype(np.float64) for name in ("share_squares", "edges", "density", "lasting")
     )
-    day, expected = date.fromisoformat(statement["day"]).toordinal(), forecast_of(rows)
-    is_sound = np.isfinite(expected.mean).all() and (expected.deviation > 0).all()
-    forecast = (expected.mean, expected.deviation) if is_sound else None
-    users = float(statement["user_deviation"])
-    numbers = share_squares, edges, density, lasting
-    return PublishedDay(day, *places, bounds, users, *numbers, forecast)
+    day = date.fromisoformat(statement["day"]).toordinal()
+    return PublishedDay(day, *places, bounds, float(statement["user_deviation"]), *numbers)
 
 
 def places_of(table: pa.Table) -> tuple[np.typing.NDArray[np.str_], Ints]:

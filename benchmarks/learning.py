@@ -49,13 +49,18 @@ speed from day 21 on, and from day 26 on half of the fleet is gone. Ranges follo
 `--repeats 50` publishes the series again with simulated noise, and names the cells whose intervals
 hold on less than 70 % of all repeats and days of the second half, with what sets them apart.
 
+`--archive` has `hexveil publish` make the days, and prints the CPU time of the last one in parts of
+the same day without earlier ones: reading, planning, release and page, medians of seven pairs.
+
     python benchmarks/learning.py --seed 5 --epsilon 1 --out docs/figures/memory.csv
+    python benchmarks/learning.py --seed 11 --archive
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import shutil
 import tempfile
 import time
 import warnings
@@ -98,7 +103,16 @@ CLOSED, HALVED = 21, 26
 AnyRecords: TypeAlias = Any
 """Records of either privacy model."""
 ReadDay: TypeAlias = tuple[date, AnyRecords, dict[str, Any]]
-MONTH, LEAST_DAYS, LEAST_SHARE = 28, 10, 0.7
+MONTH, LEAST_DAYS, LEAST_SHARE, PAIRS = 28, 10, 0.7, 7
+RUN = """source = "{place}/../{day}.parquet"
+columns = {{ user = "license_plate", value = "speed", location = "location.coordinates", time = "observationDateTime" }}
+values = {{ bounds = [0, 65] }}
+cells = {{ resolution = {asked.resolution}, timeslot = "3h", timezone = "Asia/Kolkata" }}
+plan = {{ epsilon = {asked.epsilon} }}
+read = {{ privacy_unit = "user-day" }}
+release = {{ out = "{place}/maps", accept_noise = true }}
+ledger = {{ url = "{place}/ledger.sqlite", budget = 1000, dataset = "city" }}
+"""  # noqa: E501
 
 
 @dataclass(frozen=True)
@@ -135,7 +149,6 @@ class Day:
     truth: Any
     release: hv.Release
     records: Any
-    seconds: float
 
 
 def read_days(folder: Path, asked: argparse.Namespace) -> list[ReadDay]:
@@ -161,13 +174,11 @@ def publish(account: Path, read: list[ReadDay], asked: argparse.Namespace) -> li
     days: list[Day] = []
     releases: list[EarlierRelease] = []
     for number, (day, records, options) in enumerate(read, 1):
-        begun = time.process_time()
         history = History(day, () if asked.ranges == "alone" else tuple(releases))
         forecast = _forecast(records, history, asked) if asked.ranges == "memory" else None
         plan = hv.plan(records, epsilon=asked.epsilon, history=forecast, advise=False, **options)
         ledger = hv.Ledger(account, dataset="city", budget=1000)
         release = hv.release(records, plan, ledger=ledger, accept_noise=True, history=history)
-        seconds = time.process_time() - begun
         published = None
         if release.memory is not None:
             memory = to_bytes(release.memory)
@@ -179,7 +190,7 @@ def publish(account: Path, read: list[ReadDay], asked: argparse.Namespace) -> li
             for end in ENDS
             for alone in ("", "_alone")
         }
-        days.append(Day(number, published, columns, truth, release, counts, seconds))
+        days.append(Day(number, published, columns, truth, release, counts))
     return days
 
 
@@ -267,6 +278,25 @@ def _records(folder: Path, city: Path, day: date, asked: argparse.Namespace, num
             f"{feed.time}::timestamptz::date = DATE '{day}' {halved}) TO '{source}'"
         )
     return source
+
+
+def time_archive(folder: Path, read: list[ReadDay], asked: argparse.Namespace) -> None:
+    """Print the CPU time of the last day of an archive, and of the same day alone."""
+
+    def seconds(place: Path, day: date) -> float:
+        place.mkdir(exist_ok=True)
+        (run := place / "run.toml").write_text(RUN.format(place=place, day=day, asked=asked))
+        begun = time.process_time()
+        assert hv.publish(run, day.isoformat())[0].state == "published"
+        return time.process_time() - begun
+
+    for day, *_ in read[:-1]:
+        seconds(folder / "first", day)
+    pairs = []
+    for repeat in map(str, range(PAIRS)):
+        later = shutil.copytree(folder / "first", folder / f"later-{repeat}")
+        pairs.append([seconds(place, read[-1][0]) for place in (later, folder / repeat)])
+    print("CPU seconds of the last day, and of it alone:", np.median(pairs, axis=0).round(2))
 
 
 def judge(days: list[Day]) -> list[dict[str, Any]]:
@@ -417,6 +447,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="days from one map to the next")
     parser.add_argument("--days", type=int, default=DAYS)
     parser.add_argument("--ranges", choices=("memory", "bought", "alone"), default="memory")
+    parser.add_argument("--archive", action="store_true", help="CPU time of the last day")
     parser.add_argument("--repeats", type=int, default=0, help="of the noise; names cells")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--picture", type=Path)
@@ -424,6 +455,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         read = read_days(Path(folder), asked)
+        if asked.archive:
+            time_archive(Path(folder), read, asked)
+            return
         if asked.repeats:
             study_cells(Path(folder), read, asked)
             return
@@ -437,7 +471,6 @@ def main() -> None:
     line |= summarize(rows) | {"statistic": statistic, "cells_below_70": judge_cells(days)}
     if asked.statistic == "mean" and asked.ranges != "alone":
         line |= judge_month(days)
-    print(f"CPU seconds of the last day over the first: {days[-1].seconds / days[0].seconds:.2f}")
     print(line)
     if asked.out is not None:
         is_new = not asked.out.exists()

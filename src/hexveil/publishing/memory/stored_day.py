@@ -308,10 +308,12 @@ def parse_note(content: Any) -> list[dict[str, str]]:  # noqa: ANN401  JSON
 DRAFT_OWN_SHARE = 0.6
 TOLERANCE = 1e-6
 """Relative: the last digits differ between processors."""
-UNKNOWN = (
-    f"the likelihoods in {FILE}, which need the users' weights, and the forecasts, which need the "
-    "folders of the earlier days"
-)
+
+
+def describe_unread(memory: Mapping[str, Any]) -> str:
+    """Return what of a file cannot be checked, in words."""
+    own = "" if "bins" in memory else "the likelihoods, which need the users' weights, and "
+    return f"in {FILE} {own}the forecasts, which need the folders of the earlier days"
 
 
 def check_memory(

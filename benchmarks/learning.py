@@ -39,7 +39,9 @@ of January to June. Cars of the seed 109 and flights from 13 October and 1 Decem
 the first day's shape to last, which was then smoothed on the tuning sets; judging, once, cars of
 the seeds 127 and 131, 16 days, and flights, 28 days from 1 July and 18 days from 28 August. Their
 intervals were then made narrower: tuning flights of January to May and cars of 11 and 12; judging,
-once, cars of the seeds 137 and 139, 16 days, and flights from 1 July and 28 August again.
+once, cars of the seeds 137 and 139, 16 days, and flights from 1 July and 28 August again. What bins
+do not show of weights (`UNSEEN`) was added on the tuning sets after that; judging, once, cars of
+the seeds 149 and 151, 16 days.
 
 The invented city is `hexveil simulate --users 300 --days 42 --interval 2min`; privacy unit
 user-day, at least 10 units in a cell, slots of 3 hours. With `--closed` two hexagons run at half

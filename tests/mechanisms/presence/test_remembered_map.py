@@ -100,7 +100,8 @@ def test_parameters_that_break_the_sensitivity_are_refused(price, low, high):
 def test_intervals_reach_to_the_ends_of_wide_bins(n_bins):
     """A shape of twelve bins hides one number of many records; narrow bins would show it."""
     edges, place = np.arange(1, 61), np.arange(60) // 8
-    measured, bins = edges * n_bins // 61, np.tile(100.0 * np.bincount(place) / 60, (30, 1))
+    weights = np.linspace(20.0, 400.0, 30)
+    measured, bins = edges * n_bins // 61, np.outer(weights, np.bincount(place) / 60)
     lattice = ValueLattice(Fraction(0), Fraction(60), Fraction(1))
     statistics = ShapeStatistics(FineBins(edges), lattice, (Quantile(Fraction(1, 2)),))
     forecast = TiltFit(np.zeros((30, 3)), np.tile(0.01 * np.eye(3), (30, 1, 1)))

@@ -115,6 +115,8 @@ def fit_bins(
 
 
 SAMPLING, DRIFT, INFLATION = 0.02, 0.004, 3.25
+UNSEEN = 0.05
+"""Part of the misfit that no bin shows, as units weigh otherwise than their records."""
 LEAST_MEAN, LEAST_VARIATION, LEAST_WEIGHT = 0.05, 0.3, 0.25
 """Least mean of weights, in deviations of their noise; least deviation and weight, in means."""
 
@@ -138,9 +140,10 @@ def fit_cells(
 
 
 def noisy_shares(bins: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
-    """Return noisy shares of bins, and the variances of their noise and of cells' misfit."""
+    """Return noisy shares of bins, and the variances of what hides in them and of the misfit."""
     weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))[:, None]
-    return bins / weight, (noise / weight) ** 2, SAMPLING / np.maximum(weight, 1.0) + DRIFT
+    misfit = SAMPLING / np.maximum(weight, 1.0) + DRIFT
+    return bins / weight, (noise / weight) ** 2 + UNSEEN * misfit, (1.0 - UNSEEN) * misfit
 
 
 def expected_weights(noisy: Floats, variance: float | Floats) -> Floats:

@@ -171,16 +171,15 @@ def _day_rows(expected: ExpectedErrors, facts: Any, statistic: str) -> list[Row]
     days, unit = len(expected.errors), unit_of_statistic(statistic, facts.value_unit)
     shown = [*(day for day in _SHOWN_DAYS if day < days), days]
     errors = [f"error {error:.2g} {unit}".rstrip() for error in expected.errors]
-    cells = f"{expected.n_cells:,.0f} cells"
-    if isinstance(facts, DeclaredFacts):
-        cells = f"the traffic in some {cells} that are expected to be open"
+    cells, alike = f"{expected.n_cells:,.0f} cells", "like these records, which count as one"
+    if is_declared := isinstance(facts, DeclaredFacts):
+        cells, alike = f"the traffic in some {cells} that are expected to be open", "as declared"
     text = (
         f"{noun(statistic)}, at a daily epsilon of {price(float(expected.epsilon))} per "
         f"{unit_name(facts.privacy_unit)}; errors are averages over {cells}, by the usual "
-        "differences between places, hours and days, if every day is like these records, which "
-        "count as one."
+        f"differences between places, hours and days, if every day is {alike}."
     )
-    if isinstance(term_of(statistic), Quantile) and not isinstance(facts, DeclaredFacts):
+    if isinstance(term_of(statistic), Quantile) and not is_declared:
         text += (
             " Take them as a lower bound: quantiles are read off one shape for all cells, by "
             "the usual spread of values."

@@ -96,19 +96,34 @@ def test_parameters_that_break_the_sensitivity_are_refused(price, low, high):
         of_bins(np.array([1, price]), np.full(4, 3 if price == 1 else 0))
 
 
+FINE, IN_CELLS = np.arange(1, 61), np.arange(60) // 8
+
+
+def medians_of(bins, measured):
+    """Return estimated medians of 30 cells by eight noisy bins of a flat shape."""
+    lattice = ValueLattice(Fraction(0), Fraction(60), Fraction(1))
+    statistics = ShapeStatistics(FineBins(FINE), lattice, (Quantile(Fraction(1, 2)),))
+    forecast = TiltFit(np.zeros((30, 3)), np.tile(0.01 * np.eye(3), (30, 1, 1)))
+    pooled = np.full(60, 1 / 60), measured
+    return estimate_cells(statistics, pooled, IN_CELLS, bins, 1.0, (), forecast)
+
+
 @pytest.mark.parametrize("n_bins", [12, 20])
 def test_intervals_reach_to_the_ends_of_wide_bins(n_bins):
     """A shape of twelve bins hides one number of many records; narrow bins would show it."""
-    edges, place = np.arange(1, 61), np.arange(60) // 8
-    weights = np.linspace(20.0, 400.0, 30)
-    measured, bins = edges * n_bins // 61, np.outer(weights, np.bincount(place) / 60)
-    lattice = ValueLattice(Fraction(0), Fraction(60), Fraction(1))
-    statistics = ShapeStatistics(FineBins(edges), lattice, (Quantile(Fraction(1, 2)),))
-    forecast = TiltFit(np.zeros((30, 3)), np.tile(0.01 * np.eye(3), (30, 1, 1)))
-    pooled = np.full(60, 1 / 60), measured
-    made = estimate_cells(statistics, pooled, place, bins, 1.0, (), forecast)
-    is_edge = (np.diff(place) != 0) | (np.diff(measured) != 0)
-    ends = np.append(edges[:-1][is_edge] + 0.5, 60.0)
+    measured = FINE * n_bins // 61
+    made = medians_of(np.outer(np.linspace(20, 400, 30), np.bincount(IN_CELLS) / 60), measured)
+    is_edge = (np.diff(IN_CELLS) != 0) | (np.diff(measured) != 0)
+    ends = np.append(FINE[:-1][is_edge] + 0.5, 60.0)
     reaches = np.isin(made.high, ends) & np.isin(made.low, np.append(0.0, ends))
     assert reaches.all() == (n_bins == 12)
     assert ((made.low < 30) & (made.high > 30)).all()
+
+
+@pytest.mark.parametrize("weight", [-500.0, -3.0, 0.0, 1e9])
+def test_intervals_are_numbers_whatever_noise_leaves(weight):
+    """Of a map whose cells are all open one may have negative bins alone."""
+    bins = np.where(np.arange(30)[:, None] < 15, weight, np.full((30, 8), 100.0))
+    made = medians_of(bins, FINE * 20 // 61)
+    assert ((made.low >= 0) & (made.low <= made.estimate)).all()
+    assert ((made.estimate <= made.high) & (made.high <= 60)).all()

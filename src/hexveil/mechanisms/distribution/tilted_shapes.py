@@ -18,6 +18,7 @@ NARROWINGS, LEAST_WITHIN = 10, 0.2
 """Halvings of the second tilt; least variance of scores within cells, as a part of all."""
 N_TERMS = 3
 NEWTON_STEPS, MAX_STEP = 15, 6.0
+LEAST_MASS = 1e-9
 
 
 def tilt(shares: Floats, terms: Floats, alpha: Floats) -> Floats:
@@ -126,7 +127,7 @@ def unlike_tilts(
     """Return drawn distributions of cells that are not exactly tilts.
 
     Shares of bins are those of tilts and a misfit, which the noisy ones tell as far as their noise
-    lets them: posterior draws, of which none is below 0. Rare bins misfit less.
+    lets them: posterior draws, of which none is 0 or less. Rare bins misfit less.
 
     Then a part of each bin's share is put into one fine bin. Nothing is measured of where records
     lie within a bin: the tilt is what is usual, but all may be one number. A distribution is taken
@@ -154,7 +155,8 @@ def unlike_tilts(
     size = len(shares), 1, usual.size
     normal, ranks = rng.standard_normal(size), rng.random(size)
     masses = fitted + told * (target - fitted) + np.sqrt(told * noise) * normal
-    masses = np.maximum(masses, 0.0) / np.maximum(masses, 0.0).sum(axis=-1, keepdims=True)
+    masses = np.maximum(masses, LEAST_MASS)  # not 0: noise may leave a cell no bin above it
+    masses = masses / masses.sum(axis=-1, keepdims=True)
     shares = shares * (masses / np.maximum(fitted, 1e-300))[..., place]
     apart = ((masses - usual) ** 2).sum(axis=-1, keepdims=True)
     unevenness = np.minimum(apart / max(1.0 - usual @ usual, 1e-300), 1.0)

@@ -34,7 +34,7 @@ its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, an
 of units are not those of records, however many there are. Without a forecast intervals multiply
 that of the tilts by INFLATION, as shapes of cells are not exactly tilts of the pooled one; with one
 draws are no tilts either (`tilted_shapes.unlike_tilts`). Constants were chosen on the tuning sets
-of `benchmarks/distributions.py`.
+of `benchmarks/distributions.py`, those of days with a forecast by `benchmarks/learning.py`.
 
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
 expectations (Dempster, Laird and Rubin, 1977); averaging over hyperparameters (Kass and Steffey,

@@ -318,7 +318,7 @@ class _SuppressionRun:
         counts, gone = self._counts[cell[cheapest]], int(count[cheapest])
         del counts[bisect_left(counts, gone)]
         self._left[cell[cheapest]] -= gone
-        self._pairs[user] = pairs[np.arange(pairs.size) != cheapest]
+        self._pairs[user] = np.delete(pairs, cheapest)
         self.suppressed.append(int(pairs[cheapest]))
         return True
 

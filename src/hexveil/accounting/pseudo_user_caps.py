@@ -79,12 +79,8 @@ def sqrt_cap(counts: ArrayLike) -> int:
     >>> sqrt_cap([9, 4, 1, 1]), sqrt_cap([9, 1, 1, 1])
     (4, 1)
     """
-    m = check_counts(counts)
-    caps = np.unique(m)
-    rough = capped_total(m, caps).astype(np.float64) ** 2 / caps
-    # Exactly, among the best of doubles: their near ties would go by rounding.
-    near = caps[rough >= rough.max() * (1.0 - 1e-9)]
-    return _best_cap(m, near, lambda cap, capped: -Fraction(capped**2, cap))
+    # Exactly: near ties of doubles would go by their rounding.
+    return _best_cap(check_counts(counts), lambda cap, capped: -Fraction(capped**2, cap))
 
 
 def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> int:
@@ -114,9 +110,7 @@ def minimax_cap(counts: ArrayLike, epsilon: Number, noise: Noise = "mean") -> in
     """
     m, price = check_counts(counts), _price(epsilon, noise)
     total = int(m.sum())
-    return _best_cap(
-        m, np.unique(m), lambda cap, capped: price * cap / capped - Fraction(capped, total)
-    )
+    return _best_cap(m, lambda cap, capped: price * cap / capped - Fraction(capped, total))
 
 
 def surrogate_cap(counts: ArrayLike, rule: Literal["exact", "printed"] = "exact") -> float:
@@ -239,10 +233,12 @@ def _price(epsilon: Number, noise: str) -> Fraction:
     return NOISE_WEIGHT[noise] / to_positive_fraction(epsilon, "epsilon")
 
 
-def _best_cap(m: Ints, caps: Ints, objective: Callable[[int, int], Fraction]) -> int:
-    """Return the first of these caps of least objective, which is of a cap and of Σ min(m, cap)."""
+def _best_cap(m: Ints, objective: Callable[[int, int], Fraction]) -> int:
+    """Return the smallest count of least objective, which is of a cap and of Σ min(m, cap)."""
+    caps = np.unique(m)
     every = zip(caps.tolist(), capped_total(m, caps).tolist(), strict=True)
-    return int(min(every, key=lambda one: objective(*one))[0])
+    best: int = min(every, key=lambda one: objective(*one))[0]
+    return best
 
 
 def _printed_candidates(m: Ints, mean: Fraction) -> list[Fraction]:

@@ -11,13 +11,13 @@ from hexveil.mechanisms.contract import MemoryJournal, execute
 from hexveil.mechanisms.distribution.pooled_shape import NARROW, WIDE, PooledShape, ShapeBins
 from hexveil.mechanisms.distribution.tilt_estimation import TiltFit, fit_bins, fit_cells
 from hexveil.mechanisms.distribution.tilted_shapes import (
+    add_misfit,
     legendre_terms,
     narrow_tilt,
     pooled_ranks,
     solve_tilts,
     tilt,
     tilt_to_means,
-    unlike_tilts,
 )
 from hexveil.mechanisms.presence import PresenceSums
 from hexveil.mechanisms.presence.presence_decoding import weight_interval
@@ -214,7 +214,7 @@ def test_records_lie_together_within_a_bin_as_between_bins():
     cells = np.stack([pooled, np.repeat([0.7, 0.2, 0.1, 0.0], 10) / 10, np.eye(40)[:10].mean(0)])
     masses, told = cells @ np.eye(4)[place], np.zeros((3, 1))
     many = np.tile(cells, (20_000, 1, 1))
-    drawn = unlike_tilts(many, place, pooled, masses[::-1], told + 1.0, told)
+    drawn = add_misfit(many, place, pooled, masses[::-1], told + 1.0, told)
     assert drawn.sum(axis=-1) == pytest.approx(1.0)
     assert np.allclose(drawn @ np.eye(4)[place], masses, atol=1e-9)
     below, u = drawn[..., :4].sum(axis=-1), ((masses - 0.25) ** 2).sum(axis=-1) / 0.75
@@ -230,7 +230,7 @@ def test_bins_tell_how_cells_differ_from_tilts(noise):
     """By the normal law: exact bins tell all, hopeless ones leave the misfit as it is."""
     cells, place, misfit = np.full((20_000, 1, 40), 1 / 40), np.arange(40) // 10, 0.001
     noisy = np.array([[0.27, 0.23, 0.26, 0.24]])
-    drawn = unlike_tilts(cells, place, cells[0, 0], noisy, *np.array([[[noise]], [[misfit]]]))
+    drawn = add_misfit(cells, place, cells[0, 0], noisy, *np.array([[[noise]], [[misfit]]]))
     bins, told = drawn[:, 0] @ np.eye(4)[place], misfit / (misfit + noise)
     assert bins.mean(axis=0) == pytest.approx(0.25 + told * (noisy[0] - 0.25), abs=0.001)
     # Shares add up to 1, which takes a quarter of the variance away.

@@ -214,10 +214,14 @@ class CellEstimates(ReadOnlyArrays):
 
 
 def cell_statistics(
-    statistics: ShapeStatistics, shares: Floats, fit: TiltFit, inflation: float, place: Ints,
+    statistics: ShapeStatistics,
+    shares: Floats,
+    fit: TiltFit,
+    inflation: float,
+    place: Ints,
     even: Floats | None = None,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None = None,
-) -> CellEstimates:  # fmt: skip
+) -> CellEstimates:
     """Return the statistics of tilted shapes, with intervals from draws of their tilts.
 
     Parameters
@@ -251,9 +255,11 @@ def cell_statistics(
 
 
 def _drawn(
-    statistics: ShapeStatistics, shares: Floats, fit: TiltFit,
+    statistics: ShapeStatistics,
+    shares: Floats,
+    fit: TiltFit,
     adjusted: Callable[[slice, Floats, Floats], tuple[Floats, Floats]] | None,
-) -> tuple[Floats, ...]:  # fmt: skip
+) -> tuple[Floats, ...]:
     """Return estimates, ends of the middle 95 percent of draws, and mean distances of draws."""
     terms = legendre_terms(shares, fit.alpha.shape[1])
     # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
@@ -262,8 +268,10 @@ def _drawn(
     for begin in range(0, len(fit.alpha), CELLS_AT_ONCE):
         rows = slice(begin, begin + CELLS_AT_ONCE)
         own = fit.rows(rows)
-        around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
-        tilts = own.alpha + around if own.draws is None else own.draws
+        tilts = own.draws
+        if tilts is None:
+            around = np.einsum("ckl,dl->dck", np.linalg.cholesky(own.covariance), normal)
+            tilts = own.alpha + around
         middle, drawn = (tilt(shares, terms, alpha) for alpha in (own.alpha, tilts))
         if adjusted is not None:
             middle, drawn = adjusted(rows, middle, drawn)

@@ -33,7 +33,7 @@ of a cell is free in it, as noise hides it too: only how its bins compare counts
 its bins is that of the noise, SAMPLING / max(W, 1), as cells have few units, and DRIFT, as weights
 of units are not those of records, however many there are. Without a forecast intervals multiply
 that of the tilts by INFLATION, as shapes of cells are not exactly tilts of the pooled one; with one
-draws are no tilts either (`tilted_shapes.unlike_tilts`). Constants were chosen on the tuning sets
+draws are no tilts either (`tilted_shapes.add_misfit`). Constants were chosen on the tuning sets
 of `benchmarks/distributions.py`, those of days with a forecast by `benchmarks/learning.py`.
 
 Source: exponential tilting and empirical Bayes (Efron, 2016); random effects by iterated
@@ -110,8 +110,11 @@ def fit_bins(
         # A bounded step: far from the mode the curvature of one point misleads.
         alpha = alpha + step / np.maximum(1.0, np.abs(step).max(axis=1, keepdims=True))
         prior.update_spread(information, alpha)
-    covariance = prior.covariance(*likelihood.linearised(alpha))
-    return TiltFit(alpha, covariance, likelihood.draws(alpha, covariance) if forecast else None)
+    linearised = likelihood.linearised(alpha)
+    covariance, draws = prior.covariance(*linearised), None
+    if forecast is not None:
+        draws = likelihood.draws(alpha, covariance, *linearised)
+    return TiltFit(alpha, covariance, draws)
 
 
 SAMPLING, DRIFT, INFLATION = 0.02, 0.004, 3.25
@@ -134,16 +137,16 @@ def fit_cells(
 
     `noise` is its deviation; of averages over days, with the number of days of each cell.
     """
+    weight, noise_variance, misfit = weight_variances(bins, noise, n_days)
+    return fit_bins(shares, bins, place, weight, noise_variance + misfit, groups, forecast)
+
+
+def weight_variances(
+    bins: Floats, noise: float | Floats, n_days: float | Floats = 1.0
+) -> tuple[Floats, Floats, Floats]:
+    """Return expected weights of cells, and variances of a bin's share: of noise, and of misfit."""
     weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))
-    variance = (noise / weight) ** 2 + SAMPLING / np.maximum(n_days * weight, 1.0) + DRIFT
-    return fit_bins(shares, bins, place, weight, variance, groups, forecast)
-
-
-def noisy_shares(bins: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
-    """Return noisy shares of bins, and the variances of what hides in them and of the misfit."""
-    weight = expected_weights(bins.sum(axis=1), bins.shape[1] * np.square(noise))[:, None]
-    misfit = SAMPLING / np.maximum(weight, 1.0) + DRIFT
-    return bins / weight, (noise / weight) ** 2 + UNSEEN * misfit, (1.0 - UNSEEN) * misfit
+    return weight, (noise / weight) ** 2, SAMPLING / np.maximum(n_days * weight, 1.0) + DRIFT
 
 
 def expected_weights(noisy: Floats, variance: float | Floats) -> Floats:
@@ -177,9 +180,10 @@ class _BinLikelihood:
         residual = self.target - p @ self.gather
         return information, np.einsum("cbk,cb->ck", weighted, residual) + _times(information, alpha)
 
-    def draws(self, alpha: Floats, covariance: Floats) -> Floats:
+    def draws(
+        self, alpha: Floats, covariance: Floats, information: Floats, score: Floats
+    ) -> Floats:
         """Return likely ones of wide normal draws, shape (N_DRAWS, n_cells, n_terms)."""
-        information, score = self.linearised(alpha)
         # The same draws for every cell, from a fixed seed: equal outputs give equal intervals.
         normal = np.random.default_rng(SEED).standard_normal((PROPOSALS, alpha.shape[1]))
         wide = (1.0 - WIDER) * (normal**2).sum(axis=1)

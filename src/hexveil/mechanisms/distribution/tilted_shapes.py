@@ -121,10 +121,10 @@ def pooled_ranks(shares: Floats) -> Floats:
     return np.asarray(np.cumsum(shares) - shares / 2.0)
 
 
-def unlike_tilts(
+def add_misfit(
     shares: Floats, place: Ints, pooled: Floats, target: Floats, noise: Floats, misfit: Floats
 ) -> Floats:
-    """Return drawn distributions of cells that are not exactly tilts.
+    """Return drawn tilts with what cells differ by from tilts, as their bins tell it.
 
     Shares of bins are those of tilts and a misfit, which the noisy ones tell as far as their noise
     lets them: posterior draws, of which none is 0 or less. Rare bins misfit less.
@@ -148,20 +148,20 @@ def unlike_tilts(
         Variances.
     """
     gather = np.eye(int(place.max()) + 1)[place]
-    fitted, usual, rng = shares @ gather, pooled @ gather, np.random.default_rng(SEED)
-    told = misfit * np.minimum(usual.size * fitted, 1.0)
-    told = told / (told + noise)
+    fitted, pooled_bins, rng = shares @ gather, pooled @ gather, np.random.default_rng(SEED)
+    variance = misfit * np.minimum(pooled_bins.size * fitted, 1.0)
+    gain = variance / (variance + noise)
     # The same draws for every cell, from a fixed seed.
-    size = len(shares), 1, usual.size
+    size = len(shares), 1, pooled_bins.size
     normal, ranks = rng.standard_normal(size), rng.random(size)
-    masses = fitted + told * (target - fitted) + np.sqrt(told * noise) * normal
+    masses = fitted + gain * (target - fitted) + np.sqrt(gain * noise) * normal
     masses = np.maximum(masses, LEAST_MASS)  # not 0: noise may leave a cell no bin above it
     masses = masses / masses.sum(axis=-1, keepdims=True)
     shares = shares * (masses / np.maximum(fitted, 1e-300))[..., place]
-    apart = ((masses - usual) ** 2).sum(axis=-1, keepdims=True)
-    unevenness = np.minimum(apart / max(1.0 - usual @ usual, 1e-300), 1.0)
-    part = np.sqrt(unevenness / np.maximum(unevenness + (1.0 - unevenness) * masses, 1e-300))
+    distance = ((masses - pooled_bins) ** 2).sum(axis=-1, keepdims=True)
+    unevenness = np.minimum(distance / max(1.0 - pooled_bins @ pooled_bins, 1e-300), 1.0)
+    atom = np.sqrt(unevenness / np.maximum(unevenness + (1.0 - unevenness) * masses, 1e-300))
     level = (np.cumsum(masses, axis=-1) + (ranks - 1.0) * masses)[..., place]
     below = np.cumsum(shares, axis=-1)
-    together = np.where((below - shares <= level) & (level < below), masses[..., place], 0.0)
-    return np.asarray(shares + part[..., place] * (together - shares))
+    at_rank = np.where((below - shares <= level) & (level < below), masses[..., place], 0.0)
+    return np.asarray(shares + atom[..., place] * (at_rank - shares))

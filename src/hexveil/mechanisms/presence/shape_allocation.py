@@ -65,11 +65,12 @@ from hexveil.mechanisms.distribution.shape_statistics import (
 )
 from hexveil.mechanisms.distribution.tilt_estimation import (
     INFLATION,
+    UNSEEN,
     TiltFit,
     fit_cells,
-    noisy_shares,
+    weight_variances,
 )
-from hexveil.mechanisms.distribution.tilted_shapes import unlike_tilts
+from hexveil.mechanisms.distribution.tilted_shapes import add_misfit
 from hexveil.mechanisms.presence import L1, AnyUnitPlan, Norm, any_unit_stage, norm_of
 from hexveil.mechanisms.presence.contribution import prices_of_weights, unit_weights
 from hexveil.mechanisms.presence.presence_decoding import (
@@ -298,9 +299,14 @@ class ShapeAllocation(AnyUnitPlan):
 
 
 def estimate_cells(
-    statistics: ShapeStatistics, pooled: tuple[Floats, Ints], place: Ints, bins: Floats,
-    noise: float, groups: Sequence[Ints], forecast: TiltFit | None,
-) -> CellEstimates:  # fmt: skip
+    statistics: ShapeStatistics,
+    pooled: tuple[Floats, Ints],
+    place: Ints,
+    bins: Floats,
+    noise: float,
+    groups: Sequence[Ints],
+    forecast: TiltFit | None,
+) -> CellEstimates:
     """Return the statistics of cells by their noisy bins: see `ShapeAllocation.decode`.
 
     Intervals of quantiles reach to the ends of the bins that were measured. Not so with a forecast
@@ -312,13 +318,16 @@ def estimate_cells(
     if forecast is None:
         inflated = TiltFit(fit.alpha, INFLATION * fit.covariance)
         return cell_statistics(statistics, shares, inflated, INFLATION, measured)
-    own = noisy_shares(bins, noise)
+    weight, noise_variance, misfit = (one[:, None] for one in weight_variances(bins, noise))
+    target, seen = bins / weight, (1.0 - UNSEEN) * misfit
+    hidden = noise_variance + UNSEEN * misfit
+
+    def adjusted(rows: slice, middle: Floats, drawn: Floats) -> tuple[Floats, Floats]:
+        return middle, add_misfit(drawn, place, shares, target[rows], hidden[rows], seen[rows])
+
     is_edge = (np.diff(place) != 0) | (np.diff(measured) != 0) | (measured.max() >= N_WIDE)
-    return cell_statistics(
-        statistics, shares, fit, 1.0, np.append(0, np.cumsum(is_edge)),
-        adjusted=lambda rows, middle, drawn:
-            (middle, unlike_tilts(drawn, place, shares, *(one[rows] for one in own))),
-    )  # fmt: skip
+    ends = np.append(0, np.cumsum(is_edge))
+    return cell_statistics(statistics, shares, fit, 1.0, ends, adjusted=adjusted)
 
 
 def binned_stage(

@@ -267,10 +267,14 @@ def decode_distribution(
     fit = fit_bins(shares, bins, place, weight, variance, groups)
     statistics = ShapeStatistics(facts.bins, facts.lattice, plan.terms)
     made = cell_statistics(
-        statistics, shares, TiltFit(fit.alpha, inflation * fit.covariance), inflation,
-        pooled.measured_place(own), pooled.even_shares(own),
+        statistics,
+        shares,
+        TiltFit(fit.alpha, inflation * fit.covariance),
+        inflation,
+        pooled.measured_place(own),
+        pooled.even_shares(own),
         _adjusted(plan.terms, facts.lattice, facts.bins, means),
-    )  # fmt: skip
+    )
     return {name: made.at((slice(None), i)) for i, name in enumerate(statistics.columns)}
 
 

@@ -310,7 +310,7 @@ TOLERANCE = 1e-6
 """Relative: the last digits differ between processors."""
 
 
-def describe_unread(memory: Mapping[str, Any]) -> str:
+def describe_unchecked(memory: Mapping[str, Any]) -> str:
     """Return what of a file cannot be checked, in words."""
     own = "" if "bins" in memory else "the likelihoods, which need the users' weights, and "
     return f"in {FILE} {own}the forecasts, which need the folders of the earlier days"

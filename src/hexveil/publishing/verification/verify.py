@@ -251,7 +251,7 @@ class FolderCheck:
     def describe_unread(self) -> Iterator[str]:
         """Yield the parts of files that were not compared, in words."""
         if (memory := stored_day.memory_of(self.manifest)) is not None:
-            yield stored_day.describe_unread(memory)
+            yield stored_day.describe_unchecked(memory)
         if not file_comparison.is_same_version(self.manifest):
             yield "the words of README.txt, promise, page, descriptions: another version wrote them"
         elif file_comparison.has_layer(self.folder):

@@ -202,7 +202,7 @@ def reader_here(request) -> Iterator[None]:
     """Check tables in this process, where none of a file unpacks to much: see `APART`."""
     from attack import table_reader  # noqa: PLC0415  each process of xdist imports this file
 
-    with contextlib.nullcontext() if request.path.name in APART else table_reader.here:
+    with contextlib.nullcontext() if request.path.name in APART else table_reader.in_process:
         yield
 
 

@@ -18,5 +18,5 @@ def _run(command, stdin, **_):
         return SimpleNamespace(stdout=word.encode())
 
 
-_HERE = SimpleNamespace(**vars(subprocess) | {"run": _run})
-here = patch.object(untrusted_files, "subprocess", _HERE)
+_SUBPROCESS = SimpleNamespace(**vars(subprocess) | {"run": _run})
+in_process = patch.object(untrusted_files, "subprocess", _SUBPROCESS)

@@ -70,10 +70,10 @@ def _event(entry, kind, body):
 @pytest.mark.parametrize(("site", "step"), steps(), indirect=["site"])
 def test_killed_at_a_step(runner, site, step):
     """The ledger and the folder are as the table says; the same command finishes at one price."""
+    dates = days(2)
+    here = site(dates)
     # On the first or the second day; on the last one where what it leaves is to be made good.
     day = 1 if step.seen else STEPS.index(step) % 2
-    dates = days(1 + day)
-    here = site(dates)
     killed = runner.run(here, dates, hook=step.hook, number=1 + day * step.calls)
     assert killed.code == -9, killed.said
     here.check()

@@ -22,7 +22,7 @@ LONG = int(os.environ.get("HEXVEIL_ATTACK") or 0)
 PLAIN = (
     {"units": 4, "bases": 3, "more": 3, "most": 16, "branches": 9}
     if LONG
-    else {"units": 3, "bases": 2, "most": 4, "branches": 2}
+    else {"units": 3, "bases": 2, "most": 6, "branches": 2}
 )
 PRIVATE = (
     {"units": 3, "bases": 3, "more": 3, "most": 5, "branches": 4}
@@ -30,17 +30,18 @@ PRIVATE = (
     else {"units": 2, "bases": 1, "most": 3, "branches": 2}
 )
 
+WORLDS = 100 if LONG else 3
+"""Worlds of a kind."""
+
 
 @cache
 def cases(name):
     """Return the worlds of a kind."""
     kind, first = KINDS[name], 0 if LONG else list(KINDS).index(name)
     known = len(exact_cases.KNOWN)
-    # The short form has two of the known worlds for each kind, in turn, and a random one; for a
-    # target, which chooses among the same plans, one that is planned soon, and a random one.
-    others = (0,) if "target" in name else (first % known, (first + 3) % known)
-    seeds = range(100) if LONG else (*others, known + first)
-    return [exact_cases.case(kind, seed) for seed in seeds]
+    # The short form has two of the known worlds for each kind, in turn, and a random one.
+    seeds = range(WORLDS) if LONG else (first % known, (first + 3) % known, known + first)
+    return [exact_cases.case(kind, seed) for seed in seeds[:WORLDS]]
 
 
 def searched(case, seed, **size):
